@@ -1,0 +1,109 @@
+// Package tranid makes the transaction IDs by which gateway and core know a
+// transaction: `GWMN`, `U`, the business day in Asia/Seoul and nine digits.
+//
+// It stands at the bottom of the house. The numbers of a day are given out in
+// blocks by whoever implements Blocks (the ledger), so that any number of
+// instances share a day without meeting.
+package tranid
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// Length is the number of characters of an ID.
+	Length = 22
+	// MaxNumber is the last number of a day.
+	MaxNumber = 999_999_999
+
+	prefix   = "GWMNU"
+	dateLen  = 8
+	digitLen = 9
+)
+
+// Seoul is the bank's time zone. Korea has no daylight saving time, so a fixed
+// offset is exact and needs no time zone database.
+var Seoul = time.FixedZone("Asia/Seoul", 9*60*60)
+
+// ErrID says that a text is not a transaction ID.
+var ErrID = errors.New("transaction ID must be GWMNU, a date and 9 digits")
+
+// ID is a transaction ID of 22 ASCII characters.
+type ID string
+
+// Parse checks the form of a transaction ID and that its date exists.
+func Parse(s string) (ID, error) {
+	if len(s) != Length || s[:len(prefix)] != prefix {
+		return "", ErrID
+	}
+	for i := len(prefix); i < Length; i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return "", ErrID
+		}
+	}
+	if _, err := ParseDate(s[len(prefix) : len(prefix)+dateLen]); err != nil {
+		return "", ErrID
+	}
+	return ID(s), nil
+}
+
+// New is the ID with this number of this day. The number must be within
+// 0 to MaxNumber.
+func New(day Date, number int64) ID {
+	if number < 0 || number > MaxNumber {
+		panic(fmt.Sprintf("transaction number %d out of range", number))
+	}
+	return ID(fmt.Sprintf("%s%s%0*d", prefix, day.compact(), digitLen, number))
+}
+
+// Date is the business day in the ID; the zero Date for an ID that Parse would
+// refuse.
+func (id ID) Date() Date {
+	if len(id) != Length {
+		return Date{}
+	}
+	day, err := ParseDate(string(id[len(prefix) : len(prefix)+dateLen]))
+	if err != nil {
+		return Date{}
+	}
+	return day
+}
+
+// Date is a business day: a calendar day in Asia/Seoul.
+type Date struct {
+	year  int
+	month time.Month
+	day   int
+}
+
+// DateOf is the business day of a moment.
+func DateOf(t time.Time) Date {
+	y, m, d := t.In(Seoul).Date()
+	return Date{year: y, month: m, day: d}
+}
+
+// ParseDate reads yyyymmdd or yyyy-mm-dd, years 2000 to 9999.
+func ParseDate(s string) (Date, error) {
+	layout := "20060102"
+	if len(s) == len(time.DateOnly) {
+		layout = time.DateOnly
+	}
+	t, err := time.Parse(layout, s)
+	if err != nil || t.Year() < 2000 {
+		return Date{}, errors.New("date must be yyyy-mm-dd, from 2000 on")
+	}
+	return Date{year: t.Year(), month: t.Month(), day: t.Day()}, nil
+}
+
+// IsZero reports whether d is no day.
+func (d Date) IsZero() bool { return d == Date{} }
+
+// Start is the first moment of the day in Seoul.
+func (d Date) Start() time.Time { return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, Seoul) }
+
+// String is yyyy-mm-dd.
+func (d Date) String() string { return fmt.Sprintf("%04d-%02d-%02d", d.year, d.month, d.day) }
+
+func (d Date) compact() string { return fmt.Sprintf("%04d%02d%02d", d.year, d.month, d.day) }
