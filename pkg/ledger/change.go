@@ -1,0 +1,146 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+// Change is one move of one transaction, applied by compare-and-set.
+type Change struct {
+	ID       tranid.ID
+	From, To Status
+	Evidence Evidence
+	Method   Method
+
+	// Answer is stored if its code is set.
+	Answer Answer
+	// Reason replaces the row's; it is the event's detail too.
+	Reason string
+	// SentAt, RespondedAt and Elapsed are stored if set.
+	SentAt      time.Time
+	RespondedAt time.Time
+	Elapsed     time.Duration
+
+	By Actor
+}
+
+// need is what a move asks of the row's decision.
+type need uint8
+
+const (
+	undecided need = iota + 1 // no decision is set
+	decided                   // DecisionCancel is set
+	either
+)
+
+// Rule is what a legal move asks of the row it is applied to, besides the
+// status.
+type Rule struct {
+	decision need
+	// MoneyOnly and InquiryOnly bind a move to what the kind may do.
+	MoneyOnly   bool
+	InquiryOnly bool
+}
+
+// Undecided reports whether the move needs a row without decision.
+func (r Rule) Undecided() bool { return r.decision == undecided }
+
+// Decided reports whether the move needs a row with a decision.
+func (r Rule) Decided() bool { return r.decision == decided }
+
+type move struct {
+	from, to Status
+	evidence Evidence
+	method   Method
+}
+
+// moves are the legal ones, all of them (DESIGN §5). What is not here cannot be
+// stored.
+var moves = map[move]Rule{
+	{StatusRequested, StatusSuccess, EvidenceAnswered, 0}: {decision: undecided},
+	{StatusRequested, StatusFailed, EvidenceAnswered, 0}:  {decision: undecided},
+	{StatusRequested, StatusFailed, EvidenceNotSent, 0}:   {decision: undecided},
+	{StatusRequested, StatusUnknown, 0, 0}:                {decision: undecided},
+
+	// The exchange's own answer, after the row was adopted.
+	{StatusUnknown, StatusSuccess, EvidenceAnswered, 0}: {decision: undecided},
+	{StatusUnknown, StatusFailed, EvidenceAnswered, 0}:  {decision: undecided},
+	// And an answer from which nothing follows but that no one may ask on.
+	{StatusUnknown, StatusUnknown, 0, 0}: {decision: undecided, MoneyOnly: true},
+
+	{StatusUnknown, StatusSuccess, EvidenceProcessed, MethodStatusInquiry}:    {decision: undecided, MoneyOnly: true},
+	{StatusUnknown, StatusCanceled, EvidenceCancelConfirmed, MethodNetCancel}: {decision: either, MoneyOnly: true},
+	{StatusUnknown, StatusFailed, EvidenceFenced, MethodStatusInquiry}:        {decision: decided, MoneyOnly: true},
+	{StatusUnknown, StatusFailed, EvidenceWindowElapsed, MethodStatusInquiry}: {decision: decided, MoneyOnly: true},
+	{StatusUnknown, StatusFailed, EvidenceNoEffect, MethodNone}:               {decision: undecided, InquiryOnly: true},
+}
+
+// ErrIllegalMove says that no row may ever make this move.
+var ErrIllegalMove = errors.New("illegal move")
+
+// Rule returns what the move asks of the row, or ErrIllegalMove.
+func (c *Change) Rule() (Rule, error) {
+	rule, ok := moves[move{c.From, c.To, c.Evidence, c.Method}]
+	if !ok {
+		return Rule{}, fmt.Errorf("%w: %s to %s on %s by %s", ErrIllegalMove, c.From, c.To, c.Evidence, c.Method)
+	}
+	if c.From == StatusUnknown && c.To == StatusUnknown && c.Answer.Code != CodeIDUsed {
+		return Rule{}, fmt.Errorf("%w: UNKNOWN to UNKNOWN but for %s", ErrIllegalMove, CodeIDUsed)
+	}
+	return rule, nil
+}
+
+// Permits reports whether the rule lets a move from this status be made by t.
+func (r Rule) Permits(t *Transaction, from Status) bool {
+	switch {
+	case t.Status != from,
+		r.Undecided() && t.Decision != 0,
+		r.Decided() && t.Decision != DecisionCancel,
+		r.MoneyOnly && !t.Kind.MovesMoney(),
+		r.InquiryOnly && t.Kind.MovesMoney():
+		return false
+	default:
+		return !t.OperatorOnly()
+	}
+}
+
+// Apply makes the move on t: the one place that says what each column becomes.
+// now is the database's clock. It reports whether the move was made.
+func (c *Change) Apply(t *Transaction, now time.Time) (bool, error) {
+	rule, err := c.Rule()
+	if err != nil {
+		return false, err
+	}
+	if !rule.Permits(t, c.From) {
+		return false, nil
+	}
+	t.Status, t.Evidence, t.Method, t.Reason = c.To, c.Evidence, c.Method, c.Reason
+	if c.Answer.Code != "" {
+		t.Answer = c.Answer
+	}
+	t.SentAt = firstSet(t.SentAt, c.SentAt)
+	t.RespondedAt = firstSet(t.RespondedAt, c.RespondedAt)
+	if c.Elapsed > 0 && t.Elapsed == 0 {
+		t.Elapsed = c.Elapsed
+	}
+	t.NeedsReview, t.NextResolveAt = false, time.Time{}
+	switch {
+	case c.To.Final() && c.From == StatusUnknown:
+		t.ResolvedAt = now
+	case c.To == StatusUnknown && t.OperatorOnly():
+		t.NeedsReview = true
+	case c.To == StatusUnknown:
+		t.NextResolveAt = now
+	}
+	return true, nil
+}
+
+func firstSet(a, b time.Time) time.Time {
+	if a.IsZero() {
+		return b
+	}
+	return a
+}

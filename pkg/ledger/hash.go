@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/gwanmun/gwanmun/pkg/account"
+)
+
+// HashKey is the secret under which the ledger digests what it must recognise
+// and may not know. Every way in which Go prints a value shows `***`.
+type HashKey struct {
+	key string
+}
+
+// ErrHashKey says that a text is not a hash key. It does not repeat the text.
+var ErrHashKey = errors.New("hash key must be 64 hexadecimal digits")
+
+// ParseHashKey reads 64 hexadecimal digits.
+func ParseHashKey(s string) (HashKey, error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != sha256.Size {
+		return HashKey{}, ErrHashKey
+	}
+	return HashKey{key: string(b)}, nil
+}
+
+// Account is the digest under which an account is looked up.
+func (k HashKey) Account(n account.Number) Hash { return n.Hash([]byte(k.key)) }
+
+// Fingerprint is the digest of what a payment asks for. Two requests with one
+// key are the same payment if it is the same.
+func (k HashKey) Fingerprint(n account.Number, amount account.Won, order OrderID, policy Policy) Hash {
+	digest := n.Hash([]byte(k.key))
+	fields := append([]byte("gwanmun payment 1\x00"), digest[:]...)
+	fields = binary.BigEndian.AppendUint64(fields, uint64(amount))
+	fields = append(fields, byte(policy))
+	fields = append(fields, order...) // last, so that its length needs no mark
+	return k.sum(fields)
+}
+
+// Check is a digest of nothing secret: a book keeps it to recognise its key.
+func (k HashKey) Check() Hash { return k.sum([]byte("gwanmun ledger check 1")) }
+
+func (k HashKey) sum(b []byte) Hash {
+	mac := hmac.New(sha256.New, []byte(k.key))
+	mac.Write(b)
+	var h Hash
+	mac.Sum(h[:0])
+	return h
+}
+
+const secret = "***"
+
+// String hides the key.
+func (k HashKey) String() string { return secret }
+
+// GoString hides the key.
+func (k HashKey) GoString() string { return secret }
+
+// Format hides the key for every verb.
+func (k HashKey) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(secret)) }
+
+// MarshalText hides the key.
+func (k HashKey) MarshalText() ([]byte, error) { return []byte(secret), nil }
+
+// LogValue hides the key.
+func (k HashKey) LogValue() slog.Value { return slog.StringValue(secret) }

@@ -1,0 +1,259 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gwanmun/gwanmun/pkg/account"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+var (
+	// ErrNotFound says that there is no such transaction.
+	ErrNotFound = errors.New("transaction not found")
+	// ErrKeyReused says that the key is bound to a request with another
+	// fingerprint. Nothing was stored.
+	ErrKeyReused = errors.New("idempotency key is bound to another request")
+	// ErrDuplicateID says that the transaction ID is taken, under another key.
+	// Nothing was stored.
+	ErrDuplicateID = errors.New("transaction ID is already in the ledger")
+	// ErrUnavailable says that the store could not be reached or did not answer
+	// in time. What was asked may or may not have been done.
+	ErrUnavailable = errors.New("ledger unavailable")
+	// ErrLost says that a compare-and-set found another state than it expects.
+	// It comes as a *LostError.
+	ErrLost = errors.New("the transaction is not in the expected state")
+)
+
+// LostError is a lost compare-and-set and the state that won.
+type LostError struct {
+	Current Transaction
+}
+
+// Error names the transaction and its state.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("%s is %s: %s", e.Current.ID, e.Current.Status, ErrLost)
+}
+
+// Unwrap is ErrLost.
+func (e *LostError) Unwrap() error { return ErrLost }
+
+// Intent is a payment that is about to be sent.
+type Intent struct {
+	ID          tranid.ID
+	Client      ClientID
+	Key         IdempotencyKey
+	Fingerprint Hash
+
+	AccountMasked string
+	AccountHash   Hash
+	Amount        account.Won
+	Policy        Policy
+
+	RequestedAt   time.Time
+	CorrelationID string
+	// AdoptAfter is added to the database's clock to make AdoptAt: the longest
+	// that the exchange may take, and a margin.
+	AdoptAfter time.Duration
+	By         Actor
+}
+
+// Admission is what became of an Intent.
+type Admission struct {
+	// Transaction is the new row, or the one that holds the key.
+	Transaction Transaction
+	// Created is true when the Intent is stored and this call may send. It is
+	// false when the key was bound before: Transaction is then the current
+	// state of the payment it is bound to.
+	Created bool
+}
+
+// Store is the book. Every method may be called concurrently, and by several
+// processes on one database. Every method ends when its context does. Errors
+// other than those of this package wrap ErrUnavailable or are faults of ours.
+//
+// What a method says it stored is durable when it returns.
+type Store interface {
+	Writer
+	Queue
+	Reader
+	tranid.Blocks
+
+	// Ping reports whether the book can be written now.
+	Ping(ctx context.Context) error
+	// Close releases what the store holds. No method may be called after it.
+	Close() error
+}
+
+// Writer is what the payment service changes the book by.
+type Writer interface {
+	// CreateIntent stores the row (REQUESTED), its key and its first event in
+	// one database transaction, unless the key is bound. A key whose
+	// transaction is FAILED with NOT_SENT is bound again, whatever its
+	// fingerprint; of two that try, one wins and the other is told of the
+	// winner's row. Calling it again with the same ID is safe: should the first
+	// call have stored it, and should it be REQUESTED still, it is Created.
+	//
+	// Errors: ErrKeyReused, ErrDuplicateID; ErrUnavailable, after which the
+	// intent may be stored and must not be sent.
+	CreateIntent(ctx context.Context, in Intent) (Admission, error)
+
+	// RecordInquiry stores the row of an inquiry that has ended, with its
+	// event. RecordInquiry of an ID that is there is ErrDuplicateID.
+	RecordInquiry(ctx context.Context, t Transaction, by Actor) error
+
+	// Transition makes one move and appends its event, in one database
+	// transaction, and returns the row as it is after. It returns a *LostError
+	// when the row is not in the state that the move needs, ErrNotFound when
+	// there is none, and ErrIllegalMove for a move that no row may make.
+	Transition(ctx context.Context, c Change) (Transaction, error)
+
+	// AppendEvent adds what was learned without changing the row: evidence that
+	// contradicts a final row, for one. From and To are the row's status.
+	AppendEvent(ctx context.Context, id tranid.ID, evidence Evidence, by Actor, detail string) error
+}
+
+// Claim is a row that its holder may resolve until the lease ends. The lease
+// saves work; it is the compare-and-sets that keep the book right.
+type Claim struct {
+	Transaction Transaction
+	// Token names the lease. It is empty when there is nothing to resolve.
+	Token string
+	// At is when it was claimed, by the database's clock.
+	At time.Time
+	// Err says that the row holds what no row may; Transaction then has its ID
+	// alone.
+	Err error
+}
+
+// ClaimOptions bound a Claim.
+type ClaimOptions struct {
+	// Limit is the most rows to claim, 1 to MaxClaim.
+	Limit int
+	// Lease is how long they are the caller's.
+	Lease time.Duration
+	// Review claims rows that need review, and no others; unset, it claims the
+	// others alone.
+	Review bool
+}
+
+// MaxClaim is the most rows that one database transaction of a resolver
+// touches.
+const MaxClaim = 20
+
+// Postponement ends a claim without a final status.
+type Postponement struct {
+	ID    tranid.ID
+	Token string
+	// Delay is added to the database's clock to make NextResolveAt.
+	Delay time.Duration
+	// Answered spends an attempt: the core answered something.
+	Answered bool
+	// NotFound counts an answer that the core had not done it.
+	NotFound bool
+	// NeedsReview raises the flag; it is never lowered by a postponement.
+	NeedsReview bool
+	// Detail is appended as an event if it is not empty.
+	Detail string
+	By     Actor
+}
+
+// Queue is what a resolver works on.
+type Queue interface {
+	// Adopt moves up to limit (at most MaxClaim) rows that are REQUESTED past
+	// their AdoptAt to UNKNOWN, and returns how many.
+	Adopt(ctx context.Context, limit int, by Actor) (int, error)
+
+	// Claim takes rows that are UNKNOWN, due and not leased, oldest due first.
+	// Several that claim at once share the rows.
+	Claim(ctx context.Context, o ClaimOptions) ([]Claim, error)
+
+	// ClaimOne takes one row that is UNKNOWN, due or not, leased or not; one
+	// that is REQUESTED past its AdoptAt is adopted first. In any other state
+	// the claim has no Token. ErrNotFound if there is none.
+	ClaimOne(ctx context.Context, id tranid.ID, lease time.Duration, by Actor) (Claim, error)
+
+	// Decide sets DecisionCancel on a payment that is UNKNOWN and appends an
+	// event, or finds it set, and returns the row. A *LostError otherwise; from
+	// its nil error on, the row can only become CANCELED or FAILED.
+	Decide(ctx context.Context, id tranid.ID, by Actor, detail string) (Transaction, error)
+
+	// Postpone ends a claim and makes the row due again later. ErrLost when the
+	// row is no longer UNKNOWN, or when the lease is another's.
+	Postpone(ctx context.Context, p Postponement) error
+
+	// Release ends the claims of a token at once, for a resolver that stops.
+	Release(ctx context.Context, token string) error
+}
+
+// Filter selects transactions. What is not set lets everything pass.
+type Filter struct {
+	Client        ClientID
+	Statuses      []Status
+	Kinds         []Kind
+	NeedsReview   *bool
+	Order         OrderID
+	CorrelationID string
+	AccountHash   *Hash
+	// RequestedFrom is inclusive, RequestedTo is not.
+	RequestedFrom, RequestedTo time.Time
+
+	// Limit is the most rows of a page, 1 to MaxPage.
+	Limit int
+	// After is where the page before ended.
+	After *Cursor
+}
+
+// MaxPage is the most rows that one List returns.
+const MaxPage = 500
+
+// Cursor is a place in the order of List.
+type Cursor struct {
+	RequestedAt time.Time
+	ID          tranid.ID
+}
+
+// Page is one page of List. Next is nil on the last.
+type Page struct {
+	Transactions []Transaction
+	Next         *Cursor
+}
+
+// Total is the count and the sum of one status.
+type Total struct {
+	Status Status
+	Count  int64
+	Amount account.Won
+}
+
+// Summary is the book in a few numbers.
+type Summary struct {
+	// Totals has an entry for each status that occurs, in the order of
+	// Statuses.
+	Totals       []Total
+	UnknownCount int64
+	// OldestUnknown is when the oldest UNKNOWN was requested; zero if there is
+	// none.
+	OldestUnknown    time.Time
+	NeedsReviewCount int64
+}
+
+// Reader is how the book is read.
+type Reader interface {
+	// Get returns one transaction, or ErrNotFound.
+	Get(ctx context.Context, id tranid.ID) (Transaction, error)
+	// GetByKey returns the transaction that a client's key is bound to, or
+	// ErrNotFound.
+	GetByKey(ctx context.Context, client ClientID, key IdempotencyKey) (Transaction, error)
+	// Events returns a transaction's history, oldest first; empty if there is
+	// no such transaction.
+	Events(ctx context.Context, id tranid.ID) ([]Event, error)
+	// List returns transactions, newest requested first, then by ID descending.
+	// What is inserted later does not shift a page.
+	List(ctx context.Context, f Filter) (Page, error)
+	// Summarize counts what was requested from (inclusive) to (exclusive); zero
+	// times do not bound. A client of the empty name means all clients.
+	Summarize(ctx context.Context, client ClientID, from, to time.Time) (Summary, error)
+}
