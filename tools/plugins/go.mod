@@ -3,6 +3,7 @@ module github.com/gwanmun/gwanmun/tools/plugins
 go 1.26
 
 tool (
+	github.com/gwanmun/gwanmun/tools/plugins/protoc-gen-telegram
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc
 	google.golang.org/protobuf/cmd/protoc-gen-go
 )
