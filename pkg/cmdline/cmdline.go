@@ -1,0 +1,154 @@
+// Package cmdline reads what a binary is told: flags, environment and a file,
+// and runs its main function under signals. Only the mains use Parse and Main;
+// the other packages declare their flags as structs with kong tags and may use
+// the types of this package in them.
+//
+// A value is taken from the flag, else from the environment variable, else from
+// the file that --config names, else it is the default. The variable of
+// --ledger-dsn is GWANMUN_LEDGER_DSN, and so on for every flag. A variable that
+// is set to nothing counts as not set: that is how compose files and unit files
+// leave one out.
+//
+// The file is one JSON object whose keys are flag names without the hyphens in
+// front, as in {"ledger-dsn": "sqlite:var/ledger.db", "retries": 2}. A key that
+// is no flag, or that occurs twice, is refused.
+package cmdline
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// ErrHelp says that the help or the version was asked for and has been printed.
+var ErrHelp = errors.New("help was printed")
+
+// UsageError says in one line what is wrong with how the binary was called.
+type UsageError struct {
+	// Err is the fault.
+	Err error
+}
+
+// Error is one line.
+func (e *UsageError) Error() string { return oneLine(e.Err.Error()) }
+
+// Unwrap is the fault.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Usagef is a UsageError of a formatted text.
+func Usagef(format string, args ...any) *UsageError {
+	return &UsageError{Err: fmt.Errorf(format, args...)}
+}
+
+// ExitCode is the exit code for the end of a main function: 0 for nil and
+// ErrHelp, 2 for a UsageError and 1 for anything else.
+func ExitCode(err error) int {
+	var usage *UsageError
+	switch {
+	case err == nil, errors.Is(err, ErrHelp):
+		return 0
+	case errors.As(err, &usage):
+		return 2
+	default:
+		return 1
+	}
+}
+
+// standard are the flags that every binary has.
+type standard struct {
+	Help    helpFlag    `help:"Show this help and exit."  name:"help" short:"h"`
+	Version versionFlag `help:"Show the version and exit." name:"version"`
+	Config  string      `help:"JSON file with values for flags that are given neither here nor in the environment." name:"config" placeholder:"FILE"`
+}
+
+// Parse fills cfg, a pointer to a struct with kong tags, from args (without the
+// program's name), environment and file. vars are the ${...} in the tags. Help
+// and version go to stdout.
+//
+// It returns ErrHelp when it printed something for a human, a *UsageError for
+// anything that the caller got wrong, and another error only for a cfg that is
+// itself wrong.
+//
+// Besides kong's own, these types of value may stand in a `type` tag: hostport
+// (a string, see ParseAddr), and positive (a time.Duration above zero).
+func Parse(name, version, description string, args []string, cfg any, vars map[string]string, stdout io.Writer) error {
+	var std standard
+	parser, err := kong.New(cfg,
+		kong.Name(name),
+		kong.Description(description),
+		kong.Vars(vars),
+		kong.Vars{"version": version},
+		kong.Writers(stdout, io.Discard),
+		kong.NoDefaultHelp(),
+		kong.Embed(&std),
+		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 100}),
+		kong.HelpFormatter(describe),
+		kong.NamedMapper("hostport", kong.MapperFunc(decodeHostPort)),
+		kong.NamedMapper("positive", kong.MapperFunc(decodePositive)),
+		kong.WithBeforeResolve(addSources),
+	)
+	if err != nil {
+		return fmt.Errorf("declare the flags of %s: %w", name, err)
+	}
+	_, err = parser.Parse(args)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrHelp):
+		return ErrHelp
+	default:
+		return &UsageError{Err: err}
+	}
+}
+
+type helpFlag bool
+
+// IgnoreDefault lets the help be shown where a default would be refused.
+func (helpFlag) IgnoreDefault() {}
+
+// BeforeReset prints the help, before anything is read that may be wrong.
+func (helpFlag) BeforeReset(ctx *kong.Context) error {
+	if err := ctx.PrintUsage(false); err != nil {
+		return fmt.Errorf("print help: %w", err)
+	}
+	return ErrHelp
+}
+
+type versionFlag bool
+
+// BeforeReset prints the version.
+func (versionFlag) BeforeReset(app *kong.Kong, vars kong.Vars) error {
+	if _, err := fmt.Fprintf(app.Stdout, "%s %s\n", app.Model.Name, vars["version"]); err != nil {
+		return fmt.Errorf("print version: %w", err)
+	}
+	return ErrHelp
+}
+
+// describe is a flag's text in the help, with its variable and its default.
+func describe(v *kong.Value) string {
+	text := strings.TrimSuffix(v.Help, ".")
+	notes := []string{"$" + variable(v.Name)}
+	if v.HasDefault && v.Default != "" && !isSecret(v) {
+		notes = append(notes, "default "+v.Default)
+	}
+	switch {
+	case v.Name == "help" || v.Name == "version":
+		return v.Help
+	case v.Enum != "":
+		notes = append(notes, "one of "+strings.ReplaceAll(v.Enum, ",", ", "))
+	}
+	return text + " (" + strings.Join(notes, "; ") + ")."
+}
+
+// oneLine is the text without anything that could break a line or a terminal.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+}

@@ -1,0 +1,34 @@
+package cmdline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+// Main runs a binary and never returns. The first SIGINT or SIGTERM cancels the
+// context, and run should stop cleanly; a second one ends the process at once
+// with 1, whatever run is waiting for. An error of run is one line on stderr;
+// ExitCode says how the process ends.
+func Main(run func(ctx context.Context, args []string) error) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(1)
+	}()
+
+	err := run(ctx, os.Args[1:])
+	if err != nil && !errors.Is(err, ErrHelp) {
+		// If stderr is gone, the exit code still tells.
+		_, _ = fmt.Fprintf(os.Stderr, "%s: %s\n", filepath.Base(os.Args[0]), oneLine(err.Error()))
+	}
+	os.Exit(ExitCode(err)) //nolint:gocritic // cancel has no one left to tell
+}

@@ -1,0 +1,85 @@
+// Package telemetry is what every binary tells about itself: its log, its
+// metrics registry, and the correlation ID that ties a caller's request to log
+// lines and ledger rows.
+//
+// It stands at the bottom of the house, beside account and tranid, and knows
+// neither RPC nor ledger.
+package telemetry
+
+import (
+	"context"
+	"io"
+	"log/slog"
+)
+
+// NewLogger returns a logger that writes one JSON object a line to w: time in
+// UTC, level, msg, service, and correlation_id when the context carries one,
+// always at the top level. Whatever is logged, a line is one line of valid
+// UTF-8: control characters are escaped and bad bytes replaced.
+//
+// Writes are serialised; w needs no lock of its own.
+func NewLogger(w io.Writer, level slog.Level, service string) *slog.Logger {
+	base := slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
+	return slog.New(&handler{next: base}).With("service", service)
+}
+
+// handler adds the correlation ID. slog puts what is added to a record into the
+// innermost open group, so a handler with groups keeps the handler from before
+// the first of them, and how it came from there.
+type handler struct {
+	next slog.Handler
+	// outer is next before the first group was opened; nil if none is.
+	outer slog.Handler
+	// steps lead from outer to next, the first of them opening a group.
+	steps []func(slog.Handler) slog.Handler
+}
+
+// Enabled asks the level.
+func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.next.Enabled(ctx, level)
+}
+
+// Handle writes the line.
+func (h *handler) Handle(ctx context.Context, r slog.Record) error {
+	r.Time = r.Time.UTC()
+	id := CorrelationID(ctx)
+	if id == "" {
+		return h.next.Handle(ctx, r)
+	}
+	correlation := slog.String("correlation_id", id)
+	if h.outer == nil {
+		r = r.Clone()
+		r.AddAttrs(correlation)
+		return h.next.Handle(ctx, r)
+	}
+	next := h.outer.WithAttrs([]slog.Attr{correlation})
+	for _, step := range h.steps {
+		next = step(next)
+	}
+	return next.Handle(ctx, r)
+}
+
+// WithAttrs adds attributes to every line.
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	if h.outer == nil {
+		return &handler{next: h.next.WithAttrs(attrs)}
+	}
+	return h.then(func(next slog.Handler) slog.Handler { return next.WithAttrs(attrs) })
+}
+
+// WithGroup opens a group; the correlation ID stays outside of it.
+func (h *handler) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return h
+	}
+	return h.then(func(next slog.Handler) slog.Handler { return next.WithGroup(name) })
+}
+
+func (h *handler) then(step func(slog.Handler) slog.Handler) slog.Handler {
+	outer := h.outer
+	if outer == nil {
+		outer = h.next
+	}
+	steps := append(h.steps[:len(h.steps):len(h.steps)], step)
+	return &handler{next: step(h.next), outer: outer, steps: steps}
+}
