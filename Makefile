@@ -1,0 +1,116 @@
+# gwanmun. `make help` says what there is.
+#
+# `make demo` and `make test` need Go, make and git. A C compiler adds the race
+# detector, PostgreSQL adds its tests; where one is missing that is said aloud.
+
+GO       ?= go
+BIN      := bin
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X github.com/gwanmun/gwanmun/pkg/telemetry.version=$(VERSION)
+SERVICES := payment corebank reconciler demo
+MODULES  := proto pkg services
+REPORT   := $(CURDIR)/.cache/conformance.txt
+
+# The race detector needs cgo, cgo needs a C compiler.
+CC_FOUND := $(shell command -v $${CC:-cc} 2>/dev/null || command -v gcc 2>/dev/null)
+ifeq ($(CC_FOUND),)
+RACE     :=
+RACE_SAY := no C compiler: the tests run WITHOUT the race detector
+else
+RACE     := -race
+RACE_SAY := the tests run with the race detector
+endif
+
+.PHONY: help
+help: ## Say what there is
+	@echo "gwanmun: the gate between gRPC callers and a core-banking host"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "Start with 'make demo'. README.md tells what it plays."
+
+.PHONY: build
+build: ## Build bin/payment, bin/corebank, bin/reconciler and bin/demo
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ $(addprefix ./services/,$(SERVICES))
+
+.PHONY: demo
+demo: build ## Play the story against the three real binaries and check it
+	$(BIN)/demo --bin $(BIN) $(DEMO_FLAGS)
+
+.PHONY: readme
+readme: build ## Play the story and write it into README.md
+	$(BIN)/demo --bin $(BIN) --readme README.md --write
+
+.PHONY: up
+up: build ## Run the three on their fixed ports until Ctrl-C
+	$(BIN)/demo --bin $(BIN) --up
+
+.PHONY: test
+test: ## Run every test that a contributor must see pass
+	@echo "$(RACE_SAY)"
+	@mkdir -p $(dir $(REPORT)) && rm -f $(REPORT)
+	GWANMUN_CONFORMANCE_REPORT=$(REPORT) $(GO) test $(RACE) -count=1 -timeout 15m work
+	cd tools/plugins && GOWORK=off $(GO) test -count=1 ./...
+	@echo "the conformance suite of the ledger ran over:"
+	@sort -u $(REPORT)
+
+.PHONY: bench
+bench: ## Run the benchmarks of the codec
+	$(GO) test -run '^$$' -bench . -benchmem ./pkg/telegram/... ./pkg/frame/...
+
+.PHONY: fuzz
+fuzz: ## Fuzz each parser for ten seconds
+	@for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' pkg services | xargs -n1 dirname | sort -u); do \
+	  for f in $$(grep -h '^func Fuzz' $$pkg/*_test.go | sed 's/func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
+	    echo "$$pkg $$f"; (cd $$pkg && $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 10s .) || exit 1; \
+	  done; \
+	done
+
+.PHONY: tools
+tools: $(BIN)/buf $(BIN)/protoc-gen-telegram $(BIN)/golangci-lint $(BIN)/grpcurl ## Build the development tools into bin/
+
+$(BIN)/buf: tools/buf/go.mod
+	GOWORK=off $(GO) build -C tools/buf -o ../../$(BIN)/ tool
+
+$(BIN)/protoc-gen-telegram: tools/plugins/go.mod $(wildcard tools/plugins/protoc-gen-telegram/*.go)
+	GOWORK=off $(GO) build -C tools/plugins -o ../../$(BIN)/ tool
+
+$(BIN)/golangci-lint: tools/lint/go.mod
+	GOWORK=off $(GO) build -C tools/lint -o ../../$(BIN)/ tool
+
+$(BIN)/grpcurl: tools/rpc/go.mod
+	GOWORK=off $(GO) build -C tools/rpc -o ../../$(BIN)/ tool
+
+.PHONY: generate
+generate: $(BIN)/buf $(BIN)/protoc-gen-telegram ## Generate stubs, telegrams and the telegram reference
+	$(BIN)/buf generate
+	$(BIN)/buf generate --template buf.gen.telegram.yaml
+
+.PHONY: generated
+generated: generate ## Fail if generated code is not what the contracts say
+	git diff --exit-code -- proto/gen pkg/telegram/gen docs/telegram
+	@test -z "$$(git status --porcelain -- proto/gen pkg/telegram/gen docs/telegram)" || \
+	  { git status --porcelain -- proto/gen pkg/telegram/gen docs/telegram; exit 1; }
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint $(BIN)/buf ## Lint Go and contracts
+	$(BIN)/golangci-lint run $(addsuffix /...,$(addprefix ./,$(MODULES)))
+	@test -z "$$($(BIN)/gofumpt -l $(MODULES) | grep -v /gen/)" || { $(BIN)/gofumpt -l $(MODULES) | grep -v /gen/; exit 1; }
+	$(BIN)/buf lint
+	$(BIN)/buf format --diff --exit-code
+
+.PHONY: breaking
+breaking: $(BIN)/buf ## Fail if the contracts break callers of the commit before or of the latest tag
+	@git rev-parse --verify -q HEAD~1 >/dev/null || { echo "no history to compare the contracts with"; exit 1; }
+	$(BIN)/buf breaking --against '.git#ref=HEAD~1'
+	@tag=$$(git describe --tags --abbrev=0 2>/dev/null); \
+	  if [ -n "$$tag" ]; then $(BIN)/buf breaking --against ".git#tag=$$tag"; else echo "no tag yet: compared with HEAD~1 alone"; fi
+
+.PHONY: modules
+modules: ## Build each module by itself, without the workspace
+	for m in $(MODULES); do (cd $$m && GOWORK=off $(GO) build ./... && GOWORK=off $(GO) vet ./...) || exit 1; done
+
+.PHONY: clean
+clean: ## Remove what was built and what make demo and make up left
+	rm -rf $(BIN) .cache var
