@@ -1,0 +1,135 @@
+package payment
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gwanmun/gwanmun/pkg/corelink"
+	"github.com/gwanmun/gwanmun/pkg/frame"
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+// codeDone and codeNoAccount are the core's response codes that mean more than
+// a decline to be passed on.
+const (
+	codeDone      = "0000"
+	codeNoAccount = "0001"
+)
+
+// outcome is what may be said of a transaction when its exchange has ended.
+type outcome struct {
+	status   ledger.Status
+	evidence ledger.Evidence
+	answer   ledger.Answer
+	reason   string
+	// refusal is why nothing left; zero otherwise.
+	refusal ledger.Reason
+}
+
+// judge derives the outcome from what left and what came back, never from the
+// kind of an error (DESIGN §5). Whatever it does not know falls to UNKNOWN.
+func judge(kind ledger.Kind, res *corelink.Result, answer ledger.Answer) outcome {
+	switch {
+	case res.Sent == corelink.SentNone:
+		return notSent(res.Err)
+	case !res.Answered():
+		return outcome{status: ledger.StatusUnknown, reason: lost(res.Err)}
+	case answer.Code == codeDone:
+		return outcome{ledger.StatusSuccess, ledger.EvidenceAnswered, answer, "approved by the core", 0}
+	case answer.Code == ledger.CodeIDUsed && kind.MovesMoney():
+		return outcome{status: ledger.StatusUnknown, answer: answer, reason: "the core has this ID already; an operator must find out whose it is"}
+	case answer.Code == "":
+		return outcome{status: ledger.StatusUnknown, reason: "the answer carries no response code"}
+	default:
+		return outcome{ledger.StatusFailed, ledger.EvidenceAnswered, answer, "declined by the core", 0}
+	}
+}
+
+// unsent are the ways in which nothing left, as the row tells them and as the
+// caller is told.
+var unsent = []struct {
+	err     error
+	reason  string
+	refusal ledger.Reason
+}{
+	{corelink.ErrNotReady, "not sent: the send window had passed", ledger.ReasonSendWindowMissed},
+	{corelink.ErrNoTime, "not sent: no time was left", ledger.ReasonDeadlineTooShort},
+	{corelink.ErrConnect, "not sent: no connection to the core", ledger.ReasonCoreUnreachable},
+	{corelink.ErrWrite, "not sent: the connection took no byte", ledger.ReasonCoreUnreachable},
+	{corelink.ErrAbandoned, "not sent: the caller had gone", ledger.ReasonDeadlineTooShort},
+	{frame.ErrEncode, "not sent: it does not fit the telegram", ledger.ReasonInternal},
+}
+
+func notSent(err error) outcome {
+	o := outcome{status: ledger.StatusFailed, evidence: ledger.EvidenceNotSent, reason: "not sent", refusal: ledger.ReasonCoreUnreachable}
+	for _, u := range unsent {
+		if errors.Is(err, u.err) {
+			o.reason, o.refusal = u.reason, u.refusal
+			break
+		}
+	}
+	return o
+}
+
+// refusalOfUnsent is why the row's exchange sent nothing, read back from the
+// row.
+func refusalOfUnsent(t *ledger.Transaction) ledger.Reason {
+	for _, u := range unsent {
+		if u.reason == t.Reason {
+			return u.refusal
+		}
+	}
+	return ledger.ReasonCoreUnreachable
+}
+
+// lost says in the row's words how the answer was lost.
+func lost(err error) string {
+	for _, known := range []error{corelink.ErrWrite, corelink.ErrTimeout, corelink.ErrClosed, corelink.ErrGarbage, corelink.ErrAbandoned} {
+		if errors.Is(err, known) {
+			return "sent, and then: " + known.Error()
+		}
+	}
+	return "sent, and no valid answer came"
+}
+
+// errOtherID says that an answer carries another transaction's ID.
+var errOtherID = errors.New("answer carries another transaction ID")
+
+// checkPayment parses a 0110 and keeps what it says in a.
+func checkPayment(id tranid.ID, a *ledger.Answer) func([]byte) error {
+	return func(b []byte) error {
+		m, err := telegram.ParsePaymentAnswer(b)
+		if err != nil {
+			return fmt.Errorf("parse payment answer: %w", err)
+		}
+		if m.TranID != id {
+			return errOtherID
+		}
+		*a = ledger.Answer{Code: m.ResponseCode, Message: m.Message.Value}
+		if m.ResponseCode == codeDone {
+			a.Approval = fmt.Sprintf("%011d", m.ApprovalNo)
+		}
+		return nil
+	}
+}
+
+// window is the time in which a payment may be sent.
+type window struct {
+	start time.Time
+	limit time.Duration
+	now   func() time.Time
+}
+
+// open is nil while the window is. It goes by the larger of the monotonic and
+// the wall clock: one of them stands still while a machine sleeps.
+func (w window) open() error {
+	now := w.now()
+	passed := max(now.Sub(w.start), now.Round(0).Sub(w.start.Round(0)))
+	if passed >= w.limit {
+		return fmt.Errorf("%s passed since the intent, of %s", passed, w.limit)
+	}
+	return nil
+}

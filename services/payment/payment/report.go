@@ -1,0 +1,128 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+const (
+	// waiterMargin is how long before its caller's deadline a waiting call
+	// gives up, so that the answer still arrives.
+	waiterMargin = 100 * time.Millisecond
+	// firstPoll and longestPoll bound how often a row is looked at that
+	// another call, perhaps in another process, is about to change.
+	firstPoll   = 5 * time.Millisecond
+	longestPoll = 100 * time.Millisecond
+)
+
+// reply is what a caller is told of a payment as it stands.
+func reply(t ledger.Transaction, replayed bool) (Reply, error) {
+	if t.Status == ledger.StatusSuccess {
+		return Reply{Transaction: t, Replayed: replayed}, nil
+	}
+	return Reply{}, &ledger.Refusal{Reason: reasonFor(&t), Transaction: &t, Replayed: replayed}
+}
+
+// reasonFor names why a payment is not a success. What it does not know is in
+// doubt.
+func reasonFor(t *ledger.Transaction) ledger.Reason {
+	switch {
+	case t.Status == ledger.StatusRequested:
+		return ledger.ReasonInProgress
+	case t.Status == ledger.StatusCanceled:
+		return ledger.ReasonPaymentCanceled
+	case t.Status != ledger.StatusFailed:
+		return ledger.ReasonOutcomeUnknown
+	case t.Evidence == ledger.EvidenceNotSent:
+		return refusalOfUnsent(t)
+	case t.Evidence != ledger.EvidenceAnswered:
+		return ledger.ReasonNotExecuted
+	case t.Answer.Code == codeNoAccount:
+		return ledger.ReasonAccountNotFound
+	default:
+		return ledger.ReasonDeclined
+	}
+}
+
+// await waits for the call that holds the key to end, by looking at its row:
+// it may run in another process. It returns the row as it stands when that call
+// has ended, or when this one can wait no longer.
+func (s *Service) await(ctx context.Context, t ledger.Transaction, arrived time.Time) (ledger.Transaction, error) {
+	until := arrived.Add(s.Flags.Deadline)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-waiterMargin).Before(until) {
+		until = deadline.Add(-waiterMargin)
+	}
+	for wait := firstPoll; t.Status == ledger.StatusRequested; wait = min(2*wait, longestPoll) {
+		left := until.Sub(s.Now())
+		if left <= 0 {
+			return t, nil
+		}
+		select {
+		case <-time.After(min(wait, left)):
+		case <-ctx.Done():
+			return t, fmt.Errorf("wait for the first call: %w", ctx.Err())
+		}
+		row, err := s.Store.Get(ctx, t.ID)
+		switch {
+		case err == nil:
+			t = row
+		case ctx.Err() != nil:
+			return t, fmt.Errorf("wait for the first call: %w", ctx.Err())
+		default:
+			return t, readError(err)
+		}
+	}
+	return t, nil
+}
+
+// Get returns a client's own payment by its transaction ID.
+func (s *Service) Get(ctx context.Context, client ledger.ClientID, id tranid.ID) (ledger.Transaction, error) {
+	t, err := s.Store.Get(ctx, id)
+	if err != nil {
+		return ledger.Transaction{}, readError(err)
+	}
+	if t.Client != client || t.Kind != ledger.KindPayment {
+		return ledger.Transaction{}, readError(ledger.ErrNotFound)
+	}
+	return t, nil
+}
+
+// GetByKey returns a client's own payment by the key it was created with.
+func (s *Service) GetByKey(ctx context.Context, client ledger.ClientID, key ledger.IdempotencyKey) (ledger.Transaction, error) {
+	t, err := s.Store.GetByKey(ctx, client, key)
+	if err != nil {
+		return ledger.Transaction{}, readError(err)
+	}
+	return t, nil
+}
+
+// Watch calls send with the current state of a client's own payment, then with
+// each change of it, and returns nil after the final one. It ends when ctx does
+// or send fails.
+func (s *Service) Watch(ctx context.Context, client ledger.ClientID, id tranid.ID, send func(ledger.Transaction) error) error {
+	var last ledger.Transaction
+	for wait := firstPoll; ; wait = min(2*wait, longestPoll) {
+		t, err := s.Get(ctx, client, id)
+		if err != nil {
+			return err
+		}
+		if t != last {
+			if err := send(t); err != nil {
+				return fmt.Errorf("send a state of %s: %w", id, err)
+			}
+			last, wait = t, firstPoll
+		}
+		if t.Status.Final() {
+			return nil
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return fmt.Errorf("watch %s: %w", id, ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,162 @@
+// Package payment is the use cases of the payment service: take a payment,
+// report one, watch one, ask for a balance. It decides what may be said of a
+// transaction from what left and what came back, and never says more.
+//
+// It knows the ledger and the core by interfaces and no RPC: grpcapi stands in
+// front of it.
+package payment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gwanmun/gwanmun/pkg/corelink"
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+// Core makes one exchange with the core.
+type Core interface {
+	Exchange(ctx context.Context, call corelink.Call) corelink.Result
+}
+
+// Flags are the time limits of a transaction.
+type Flags struct {
+	Deadline    time.Duration `default:"5s" help:"How long one transaction may take, from its arrival to the end of its exchange with the core."`
+	SendWindow  time.Duration `default:"2s" help:"How long after its arrival at the ledger a payment may still be sent; later it is FAILED, and nothing left."`
+	MinDeadline time.Duration `default:"100ms" help:"A call whose caller waits for less than this is refused."`
+	AdoptMargin time.Duration `default:"5s" help:"How long after it must have ended a payment without outcome is taken for abandoned."`
+}
+
+// Validate reports what is wrong with the settings, in one line.
+func (f *Flags) Validate() error {
+	switch {
+	case f.Deadline <= 0:
+		return errors.New("--deadline must be positive")
+	case f.SendWindow <= 0:
+		return errors.New("--send-window must be positive")
+	case f.MinDeadline < 0:
+		return errors.New("--min-deadline must not be negative")
+	case f.AdoptMargin <= 0:
+		return errors.New("--adopt-margin must be positive")
+	}
+	return nil
+}
+
+// Options are what a Service works with. All are required.
+type Options struct {
+	Flags    Flags
+	Store    ledger.Store
+	HashKey  ledger.HashKey
+	Core     Core
+	Now      func() time.Time
+	Logger   *slog.Logger
+	Registry prometheus.Registerer
+	// Instance is the process, as its events name it.
+	Instance string
+}
+
+const (
+	// blockSize is how many transaction numbers are taken from the ledger at a
+	// time; a restart leaves at most so many unused.
+	blockSize = 1000
+	// maxBelated is how many writes may be tried again behind the callers'
+	// backs at once. What finds no place is settled by the reconciler.
+	maxBelated = 1024
+)
+
+// Service is the use cases. It is safe for concurrent use.
+type Service struct {
+	Options
+	ids *tranid.Allocator
+	by  ledger.Actor
+
+	settled *prometheus.CounterVec
+	dropped *prometheus.CounterVec
+	ghosts  prometheus.Counter
+
+	// work is every exchange and every belated write that is under way: callers
+	// may have gone, and the process may not end before them.
+	work    sync.WaitGroup
+	belated chan struct{}
+	// quit ends the belated writes.
+	quit     chan struct{}
+	quitOnce sync.Once
+}
+
+// New returns a Service and registers its metrics.
+func New(o Options) *Service {
+	s := &Service{
+		Options: o,
+		ids:     tranid.NewAllocator(o.Store, o.Now, blockSize),
+		by:      ledger.Actor{Name: ledger.ActorPayment, Instance: o.Instance},
+		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gwanmun_ledger_transactions_total",
+			Help: "Transactions by the status in which their exchange ended.",
+		}, []string{"status"}),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gwanmun_ledger_dropped_total",
+			Help: "Rows that the ledger did not take: an inquiry's row that is lost, or a payment's outcome that the reconciler must find out.",
+		}, []string{"reason"}),
+		ghosts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gwanmun_ghost_total",
+			Help: "Evidence that contradicts a final row.",
+		}),
+		belated: make(chan struct{}, maxBelated),
+		quit:    make(chan struct{}),
+	}
+	o.Registry.MustRegister(s.settled, s.dropped, s.ghosts)
+	for _, status := range ledger.Statuses {
+		if status != ledger.StatusRequested {
+			s.settled.WithLabelValues(status.String())
+		}
+	}
+	return s
+}
+
+// Drain waits for the exchanges that are under way, whose callers may have
+// gone, and for the writes that are being tried again. When ctx ends first it
+// gives those writes up and says so.
+func (s *Service) Drain(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		s.quitOnce.Do(func() { close(s.quit) })
+		return fmt.Errorf("drain exchanges: %w", ctx.Err())
+	}
+}
+
+// refuse is a refusal without a transaction.
+func refuse(reason ledger.Reason, cause error) error {
+	return &ledger.Refusal{Reason: reason, Err: cause}
+}
+
+// timeLeft reports whether the caller waits long enough for the call to make
+// sense. A caller without deadline does.
+func (s *Service) timeLeft(ctx context.Context, now time.Time) error {
+	deadline, ok := ctx.Deadline()
+	if ok && deadline.Sub(now) < s.Flags.MinDeadline {
+		return refuse(ledger.ReasonDeadlineTooShort, fmt.Errorf("%s left", deadline.Sub(now)))
+	}
+	return nil
+}
+
+// readError turns an error of a read from the ledger into a refusal.
+func readError(err error) error {
+	if errors.Is(err, ledger.ErrNotFound) {
+		return refuse(ledger.ReasonTransactionNotFound, err)
+	}
+	return refuse(ledger.ReasonLedgerUnavailable, err)
+}
