@@ -87,14 +87,15 @@ func MTI(b []byte) string {
 	return string(b[:4])
 }
 
-// Mask returns a copy of a frame that may be shown: account numbers and long
-// runs of digits in text are asterisks. Of bytes that are no telegram's frame
-// every digit behind the MTI is hidden.
+// Mask returns a copy of a frame that may be shown: account numbers, long runs
+// of digits in text and digits in fillers are asterisks. Of bytes that are no
+// telegram's frame every digit behind the first four bytes is hidden.
 func Mask(b []byte) []byte {
 	out := bytes.Clone(b)
 	switch mti := MTI(b); {
 	case mti == BalanceRequestMTI && len(b) == BalanceRequestLength:
 		frame.HideSecret(out[26:40])
+		frame.HideDigits(out[44:52])
 	case mti == BalanceAnswerMTI && len(b) == BalanceAnswerLength:
 		frame.HideLongRuns(out[45:61])
 	case mti == PaymentRequestMTI && len(b) == PaymentRequestLength:
@@ -102,11 +103,15 @@ func Mask(b []byte) []byte {
 	case mti == PaymentAnswerMTI && len(b) == PaymentAnswerLength:
 		frame.HideLongRuns(out[30:50])
 	case mti == StatusRequestMTI && len(b) == StatusRequestLength:
+		frame.HideDigits(out[30:52])
 	case mti == StatusAnswerMTI && len(b) == StatusAnswerLength:
 		frame.HideLongRuns(out[36:56])
+		frame.HideDigits(out[56:61])
 	case mti == CancelRequestMTI && len(b) == CancelRequestLength:
+		frame.HideDigits(out[30:52])
 	case mti == CancelAnswerMTI && len(b) == CancelAnswerLength:
 		frame.HideLongRuns(out[36:56])
+		frame.HideDigits(out[56:61])
 	default:
 		frame.HideDigits(out[min(4, len(out)):])
 	}

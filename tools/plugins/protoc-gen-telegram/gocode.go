@@ -97,9 +97,9 @@ func writeMTI(g *protogen.GeneratedFile, telegrams []telegram) {
 }
 
 func writeMask(g *protogen.GeneratedFile, telegrams []telegram) {
-	g.P("// Mask returns a copy of a frame that may be shown: account numbers and long")
-	g.P("// runs of digits in text are asterisks. Of bytes that are no telegram's frame")
-	g.P("// every digit behind the MTI is hidden.")
+	g.P("// Mask returns a copy of a frame that may be shown: account numbers, long runs")
+	g.P("// of digits in text and digits in fillers are asterisks. Of bytes that are no")
+	g.P("// telegram's frame every digit behind the first four bytes is hidden.")
 	g.P("func Mask(b []byte) []byte {")
 	g.P("out := ", bytesPath.Ident("Clone"), "(b)")
 	g.P("switch mti := MTI(b); {")
@@ -110,6 +110,8 @@ func writeMask(g *protogen.GeneratedFile, telegrams []telegram) {
 			switch {
 			case f.meaning == meaningAccount:
 				g.P(framePath.Ident("HideSecret"), span)
+			case f.meaning == meaningFiller:
+				g.P(framePath.Ident("HideDigits"), span)
 			case f.kind == kindKorean:
 				g.P(framePath.Ident("HideLongRuns"), span)
 			}

@@ -56,11 +56,13 @@ func (f field) goType(g *protogen.GeneratedFile) string {
 func (f field) goName() string {
 	var name strings.Builder
 	for word := range strings.SplitSeq(f.name, "_") {
-		if word == "id" {
+		switch word {
+		case "":
+		case "id":
 			name.WriteString("ID")
-			continue
+		default:
+			name.WriteString(strings.ToUpper(word[:1]) + word[1:])
 		}
-		name.WriteString(strings.ToUpper(word[:1]) + word[1:])
 	}
 	return name.String()
 }

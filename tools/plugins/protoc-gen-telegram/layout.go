@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -89,8 +90,11 @@ func readTelegrams(options optionReader, file *protogen.File) ([]telegram, error
 
 func readTelegram(options optionReader, message *protogen.Message) (telegram, bool, error) {
 	set, ok, err := options.read(message.Desc.Options(), &descriptorpb.MessageOptions{}, telegramOption)
-	if err != nil || !ok {
+	if err != nil {
 		return telegram{}, false, err
+	}
+	if !ok {
+		return telegram{}, false, checkNoTelegram(options, message)
 	}
 	t := telegram{
 		name:   message.GoIdent.GoName,
@@ -111,13 +115,28 @@ func readTelegram(options optionReader, message *protogen.Message) (telegram, bo
 	return t, true, nil
 }
 
+// checkNoTelegram refuses a message that is laid out and lacks the option that
+// would make it a telegram: it would be left out without a word.
+func checkNoTelegram(options optionReader, message *protogen.Message) error {
+	for _, member := range message.Fields {
+		_, ok, err := options.read(member.Desc.Options(), &descriptorpb.FieldOptions{}, layoutOption)
+		if err != nil {
+			return err
+		}
+		if ok {
+			return fmt.Errorf("%s has a layout, but the message has no telegram option", member.Desc.Name())
+		}
+	}
+	return nil
+}
+
 func readField(options optionReader, member *protogen.Field) (field, error) {
 	set, ok, err := options.read(member.Desc.Options(), &descriptorpb.FieldOptions{}, layoutOption)
 	if err != nil {
 		return field{}, err
 	}
 	if !ok {
-		return field{}, fmt.Errorf("has no layout")
+		return field{}, errors.New("has no layout")
 	}
 	protoType := member.Desc.Kind().String()
 	if member.Desc.Cardinality().String() != "optional" || member.Oneof != nil {
