@@ -95,20 +95,13 @@ func (c *Change) Rule() (Rule, error) {
 
 // Permits reports whether the rule lets a move from this status be made by t.
 func (r Rule) Permits(t *Transaction, from Status) bool {
-	switch {
-	case t.Status != from,
-		r.Undecided() && t.Decision != 0,
-		r.Decided() && t.Decision != DecisionCancel,
-		r.MoneyOnly && !t.Kind.MovesMoney(),
-		r.InquiryOnly && t.Kind.MovesMoney():
-		return false
-	default:
-		return !t.OperatorOnly()
-	}
+	return t.Status == from && r.fits(t) && !t.OperatorOnly()
 }
 
 // Apply makes the move on t: the one place that says what each column becomes.
-// now is the database's clock. It reports whether the move was made.
+// now is the database's clock. It reports whether the move was made; t is as it
+// was if not. A move that would leave a row that no book may hold is an
+// ErrIllegalMove too: SUCCESS by an answer that says otherwise, for one.
 func (c *Change) Apply(t *Transaction, now time.Time) (bool, error) {
 	rule, err := c.Rule()
 	if err != nil {
@@ -117,14 +110,24 @@ func (c *Change) Apply(t *Transaction, now time.Time) (bool, error) {
 	if !rule.Permits(t, c.From) {
 		return false, nil
 	}
-	t.Status, t.Evidence, t.Method, t.Reason = c.To, c.Evidence, c.Method, c.Reason
+	next := c.after(*t, Moment(now))
+	if err := next.Validate(); err != nil {
+		return false, fmt.Errorf("%w: %s to %s: %w", ErrIllegalMove, c.From, c.To, err)
+	}
+	*t = next
+	return true, nil
+}
+
+func (c *Change) after(t Transaction, now time.Time) Transaction {
+	t.Status, t.Evidence, t.Method, t.Reason = c.To, c.Evidence, c.Method, Text(c.Reason)
 	if c.Answer.Code != "" {
 		t.Answer = c.Answer
+		t.Answer.Message = Text(c.Answer.Message)
 	}
-	t.SentAt = firstSet(t.SentAt, c.SentAt)
-	t.RespondedAt = firstSet(t.RespondedAt, c.RespondedAt)
+	t.SentAt = firstSet(t.SentAt, Moment(c.SentAt))
+	t.RespondedAt = firstSet(t.RespondedAt, Moment(c.RespondedAt))
 	if c.Elapsed > 0 && t.Elapsed == 0 {
-		t.Elapsed = c.Elapsed
+		t.Elapsed = c.Elapsed.Truncate(time.Microsecond)
 	}
 	t.NeedsReview, t.NextResolveAt = false, time.Time{}
 	switch {
@@ -135,7 +138,7 @@ func (c *Change) Apply(t *Transaction, now time.Time) (bool, error) {
 	case c.To == StatusUnknown:
 		t.NextResolveAt = now
 	}
-	return true, nil
+	return t
 }
 
 func firstSet(a, b time.Time) time.Time {

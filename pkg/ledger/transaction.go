@@ -112,3 +112,8 @@ type Event struct {
 	By       Actor
 	Detail   string
 }
+
+// Decidable reports whether DecisionCancel may be set on t, or is.
+func (t *Transaction) Decidable() bool {
+	return t.Status == StatusUnknown && t.Kind.MovesMoney() && !t.OperatorOnly()
+}

@@ -95,3 +95,17 @@ func (a *Allocator) take(day Date) (ID, bool) {
 func floor(at time.Time, day Date) int64 {
 	return min(at.Sub(day.Start()).Milliseconds()*10, MaxNumber)
 }
+
+// TakeBlock is the block that comes next when the day's numbers before next are
+// given out: up to count of them, from floor on at least, fewer where the day
+// ends. It returns ErrDayExhausted when there is none left.
+func TakeBlock(day Date, next, count, floor int64) (Block, error) {
+	if day.IsZero() || count < 1 || floor < 0 || next < 0 {
+		return Block{}, fmt.Errorf("take %d numbers of %s from %d: out of range", count, day, floor)
+	}
+	first := max(next, floor)
+	if first > MaxNumber {
+		return Block{}, ErrDayExhausted
+	}
+	return Block{Day: day, First: first, Count: min(count, MaxNumber+1-first)}, nil
+}

@@ -1,0 +1,112 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+// MaxText is the most characters of a reason, a detail or a message in the
+// book.
+const MaxText = 300
+
+// ErrInvalidRow says that something was to be stored that no row of the book may
+// hold. Nothing was stored.
+var ErrInvalidRow = errors.New("no row of the ledger may hold this")
+
+// Moment is t as the book keeps it: UTC, in whole microseconds. The zero time
+// stays the zero time.
+func Moment(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Truncate(time.Microsecond)
+}
+
+// Text is s as the book keeps it, whatever s is: valid UTF-8, U+FFFD in place of
+// what is not a character or controls a terminal, cut after MaxText characters.
+// The outcome of a payment must not be lost because a database refuses a byte of
+// the message that came with it.
+func Text(s string) string {
+	clean := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
+	count := 0
+	for i := range clean {
+		if count == MaxText {
+			return clean[:i]
+		}
+		count++
+	}
+	return clean
+}
+
+// Row is the intent as it enters the book: REQUESTED, and abandoned AdoptAfter
+// from now, the database's clock. ErrInvalidRow when no row may look like it.
+func (in *Intent) Row(now time.Time) (Transaction, error) {
+	t := Transaction{
+		ID: in.ID, Kind: KindPayment, Status: StatusRequested, Policy: in.Policy,
+		Client: in.Client, Key: in.Key,
+		AccountMasked: in.AccountMasked, AccountHash: in.AccountHash, Amount: in.Amount,
+		RequestedAt: Moment(in.RequestedAt), AdoptAt: Moment(now.Add(in.AdoptAfter)),
+		CorrelationID: in.CorrelationID, TraceID: in.By.TraceID,
+	}
+	return t, t.Validate()
+}
+
+// EndedInquiry is an inquiry as it enters the book: what t says that it is and
+// became, moved there from REQUESTED by the table of moves, due at once if it is
+// UNKNOWN. What t says of resolving is not taken over.
+func EndedInquiry(t *Transaction, now time.Time) (Transaction, error) {
+	if t.Kind.MovesMoney() {
+		return Transaction{}, fmt.Errorf("%w: %q is not an inquiry", ErrInvalidRow, t.Kind)
+	}
+	row := Transaction{
+		ID: t.ID, Kind: t.Kind, Status: StatusRequested,
+		Client: t.Client, Key: t.Key, Order: t.Order, Policy: t.Policy,
+		AccountMasked: t.AccountMasked, AccountHash: t.AccountHash, Amount: t.Amount,
+		RequestedAt: Moment(t.RequestedAt), AdoptAt: Moment(now),
+		CorrelationID: t.CorrelationID, TraceID: t.TraceID,
+	}
+	end := Change{
+		ID: t.ID, From: StatusRequested, To: t.Status, Evidence: t.Evidence, Method: t.Method,
+		Answer: t.Answer, Reason: t.Reason, SentAt: t.SentAt, RespondedAt: t.RespondedAt, Elapsed: t.Elapsed,
+	}
+	if _, err := end.Apply(&row, now); err != nil {
+		return Transaction{}, err
+	}
+	row.AdoptAt = time.Time{}
+	return row, nil
+}
+
+// Adoption is the move of a row that nobody reported the end of.
+func Adoption(id tranid.ID, by Actor) Change {
+	return Change{
+		ID: id, From: StatusRequested, To: StatusUnknown, By: by,
+		Reason: "the exchange was not heard of again in time",
+	}
+}
+
+// Event is the entry that goes with the move.
+func (c *Change) Event(now time.Time) Event {
+	return NewEvent(c.From, c.To, c.Evidence, now, c.By, c.Reason)
+}
+
+// NewEvent is an entry as it enters the book; the store numbers it.
+func NewEvent(from, to Status, evidence Evidence, now time.Time, by Actor, detail string) Event {
+	return Event{At: Moment(now), From: from, To: to, Evidence: evidence, By: by, Detail: Text(detail)}
+}
+
+// NeverSent reports whether t is FAILED and no byte of it left, so that its key
+// may be bound again.
+func (t *Transaction) NeverSent() bool {
+	return t.Status == StatusFailed && t.Evidence == EvidenceNotSent
+}
