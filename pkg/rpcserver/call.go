@@ -1,0 +1,62 @@
+package rpcserver
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+)
+
+// localClient is everyone, while authentication is absent.
+const localClient ledger.ClientID = "local"
+
+// method is what the server knows about one rpc that it serves. The set is
+// closed when the server starts, so that nothing a caller sends can make it
+// grow.
+type method struct {
+	// name is without the slash in front.
+	name string
+	// foreign is true for rpcs that gRPC itself brings along: health and
+	// reflection. They do not know how this server stops.
+	foreign bool
+	// running counts the calls that have not ended.
+	running atomic.Int64
+}
+
+// call is one rpc on its way through the interceptors. It is written by the
+// goroutine of the rpc alone.
+type call struct {
+	method *method
+	client ledger.ClientID
+	// err is what the use case returned, before rpcerr made it a status.
+	err error
+	// transactionID is that of the row that the answer is about, if any.
+	transactionID string
+	// stopping is closed when the server begins to stop.
+	stopping <-chan struct{}
+}
+
+type callKey struct{}
+
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// ClientID is who called: `local` while authentication is absent.
+func ClientID(ctx context.Context) ledger.ClientID {
+	if c := callOf(ctx); c != nil {
+		return c.client
+	}
+	return localClient
+}
+
+// Stopping is closed when the server that serves ctx begins to stop. A handler
+// of a stream should then end the stream, so that the stop need not wait for
+// it. Where ctx belongs to no rpc, the channel is nil and never ready.
+func Stopping(ctx context.Context) <-chan struct{} {
+	if c := callOf(ctx); c != nil {
+		return c.stopping
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+// Package rpcserver is the edge at which every binary meets its callers: one
+// gRPC server with its interceptors, limits, health and reflection, and one
+// admin port beside it. What a service does is registered from outside; what
+// happens to a call before and after that happens here, the same in every
+// binary.
+//
+// An rpc passes, in this order: correlation ID, metrics, one log line, the
+// error's status (rpcerr), recovery, validation, handler. Recovery stands
+// around validation too, so that a fault in the rules' engine ends one call and
+// not the process.
+package rpcserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	metrics "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+)
+
+// What one connection and one request may be. A caller of the contract meets
+// none of these.
+const (
+	maxMessage           = 64 << 10
+	maxHeaders           = 16 << 10
+	maxConcurrentStreams = 1024
+	handshakeTimeout     = 10 * time.Second
+
+	// A connection is closed after its age, so that load spreads over new
+	// instances; the grace is for what is still running on it. Whoever watches
+	// for longer has to watch again.
+	connectionAge   = 30 * time.Minute
+	connectionGrace = time.Minute
+
+	// A connection on which nothing came for so long is pinged, and closed if
+	// no answer comes.
+	pingAfter   = time.Minute
+	pingTimeout = 20 * time.Second
+
+	// A client may ping this often, with or without calls running; one that
+	// pings more often is sent away (ENHANCE_YOUR_CALM), which ends its calls.
+	minClientPing = 10 * time.Second
+)
+
+// Options are what a Server is made of. All but Listen are required.
+type Options struct {
+	Flags    Flags
+	Logger   *slog.Logger
+	Registry *prometheus.Registry
+	// Ready reports whether the service can do its work; its error is logged
+	// and not shown. It is asked every second, and by each probe.
+	Ready func(context.Context) error
+	// Register registers the services. It is called once, by New.
+	Register func(grpc.ServiceRegistrar)
+	// Services are the names whose health is reported, besides the empty one.
+	Services []string
+	// Listen opens a listener; nil means TCP. The network is always tcp.
+	Listen func(ctx context.Context, network, address string) (net.Listener, error)
+}
+
+// Server is the gRPC server and the admin port of one binary. Use it as New,
+// Listen, Serve, Stop, each once.
+type Server struct {
+	flags    Flags
+	logger   *slog.Logger
+	registry *prometheus.Registry
+	ready    func(context.Context) error
+	listen   func(ctx context.Context, network, address string) (net.Listener, error)
+	services []string
+
+	grpc   *grpc.Server
+	health *health.Server
+	admin  *http.Server
+	panics prometheus.Counter
+
+	methods map[string]*method
+	unknown *method
+
+	grpcListener  net.Listener
+	adminListener net.Listener
+
+	// stopping is closed when the stop begins; streamsEnd ends a little later.
+	stopping    chan struct{}
+	streamsEnd  context.Context //nolint:containedctx // ends with the server, not with a call
+	endStreams  context.CancelFunc
+	stopOnce    sync.Once
+	stopErr     error
+	stopPolling context.CancelFunc
+	running     sync.WaitGroup
+}
+
+// New builds the server and registers the services. It listens on nothing yet.
+func New(o Options) (*Server, error) {
+	s := &Server{
+		flags: o.Flags, logger: o.Logger, registry: o.Registry, ready: o.Ready, listen: o.Listen,
+		services: append([]string{""}, o.Services...),
+		health:   health.NewServer(),
+		unknown:  &method{name: "unknown"},
+		stopping: make(chan struct{}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "gwanmun_panics_total",
+			Help: "Panics in handlers, each answered INTERNAL.",
+		}),
+	}
+	s.streamsEnd, s.endStreams = context.WithCancel(context.Background())
+	if s.listen == nil {
+		s.listen = new(net.ListenConfig).Listen
+	}
+	counts := metrics.NewServerMetrics(metrics.WithServerHandlingTimeHistogram(
+		metrics.WithHistogramBuckets([]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}),
+	))
+	rules := &validator{}
+	s.grpc = grpc.NewServer(s.serverOptions(counts, rules)...)
+	o.Register(s.grpc)
+	if err := rules.compile(s.grpc.GetServiceInfo()); err != nil {
+		return nil, err
+	}
+	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	s.setServing(false)
+	s.nameMethods()
+	counts.InitializeMetrics(s.grpc)
+	for _, c := range []prometheus.Collector{counts, s.panics} {
+		if err := s.registry.Register(c); err != nil {
+			return nil, fmt.Errorf("register the rpc metrics: %w", err)
+		}
+	}
+	s.admin = s.newAdmin()
+	return s, nil
+}
+
+// serverOptions are the limits and the chain of interceptors.
+func (s *Server) serverOptions(counts *metrics.ServerMetrics, rules *validator) []grpc.ServerOption {
+	recoverWith := recovery.WithRecoveryHandlerContext(s.recovered)
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(
+			s.unaryBegin, counts.UnaryServerInterceptor(), s.unaryLog, unaryErrors,
+			recovery.UnaryServerInterceptor(recoverWith), rules.unary,
+		),
+		grpc.ChainStreamInterceptor(
+			s.streamBegin, countKnown(s, counts.StreamServerInterceptor()), s.streamLog, streamErrors,
+			s.endForeign, recovery.StreamServerInterceptor(recoverWith), rules.stream,
+		),
+		grpc.UnknownServiceHandler(unknownMethod),
+		grpc.ForceServerCodecV2(newRequestCodec()),
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.MaxConcurrentStreams(maxConcurrentStreams),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionGrace,
+			Time: pingAfter, Timeout: pingTimeout,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: minClientPing, PermitWithoutStream: true,
+		}),
+		grpc.WaitForHandlers(true),
+	}
+}
+
+// nameMethods lists what is served.
+func (s *Server) nameMethods() {
+	s.methods = map[string]*method{}
+	for service, info := range s.grpc.GetServiceInfo() {
+		foreign := strings.HasPrefix(service, "grpc.")
+		for _, m := range info.Methods {
+			name := service + "/" + m.Name
+			s.methods["/"+name] = &method{name: name, foreign: foreign}
+		}
+	}
+}
+
+// method is what is known about a path; s.unknown if it is not served.
+func (s *Server) method(path string) *method {
+	if m, ok := s.methods[path]; ok {
+		return m
+	}
+	return s.unknown
+}
+
+// Listen binds both ports and logs where.
+func (s *Server) Listen(ctx context.Context) error {
+	var err error
+	if s.grpcListener, err = s.bind(ctx, "grpc", s.flags.GRPCAddr); err != nil {
+		return err
+	}
+	if s.adminListener, err = s.bind(ctx, "admin", s.flags.AdminAddr); err != nil {
+		return errors.Join(err, s.grpcListener.Close())
+	}
+	return nil
+}
+
+func (s *Server) bind(ctx context.Context, name, address string) (net.Listener, error) {
+	listener, err := s.listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s: %w", name, err)
+	}
+	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening",
+		slog.String("name", name), slog.String("address", listener.Addr().String()))
+	return listener, nil
+}
+
+// GRPCAddr is where gRPC is served, once Listen has returned.
+func (s *Server) GRPCAddr() net.Addr { return s.grpcListener.Addr() }
+
+// AdminAddr is where the admin port is, once Listen has returned.
+func (s *Server) AdminAddr() net.Addr { return s.adminListener.Addr() }
+
+// Serve serves both ports until ctx is done, which is no error, or until a
+// listener fails. It returns without stopping anything: calls go on until Stop.
+func (s *Server) Serve(ctx context.Context) error {
+	polling, stopPolling := context.WithCancel(context.WithoutCancel(ctx))
+	s.stopPolling = stopPolling
+	failed := make(chan error, 2)
+	s.running.Go(func() {
+		if err := s.grpc.Serve(s.grpcListener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			failed <- fmt.Errorf("serve grpc: %w", err)
+		}
+	})
+	s.running.Go(func() {
+		if err := s.admin.Serve(s.adminListener); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve admin: %w", err)
+		}
+	})
+	s.running.Go(func() { s.followReadiness(polling) })
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
