@@ -9,6 +9,12 @@ tool (
 )
 
 require (
+	// Compiles the .proto sources of the plugin's tests.
+	github.com/bufbuild/protocompile v0.14.1
+	google.golang.org/protobuf v1.36.12
+)
+
+require (
+	golang.org/x/sync v0.8.0 // indirect
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc v1.6.2 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
 )
