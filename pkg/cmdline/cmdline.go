@@ -18,7 +18,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -84,6 +86,7 @@ func Parse(name, version, description string, args []string, cfg any, vars map[s
 		kong.Writers(stdout, io.Discard),
 		kong.NoDefaultHelp(),
 		kong.Embed(&std),
+		kong.PostBuild(nameValues),
 		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 100}),
 		kong.HelpFormatter(describe),
 		kong.NamedMapper("hostport", kong.MapperFunc(decodeHostPort)),
@@ -141,6 +144,34 @@ func describe(v *kong.Value) string {
 		notes = append(notes, "one of "+strings.ReplaceAll(v.Enum, ",", ", "))
 	}
 	return text + " (" + strings.Join(notes, "; ") + ")."
+}
+
+// nameValues gives each flag a word for its value in the help, where kong would
+// put the default, which has its place behind.
+func nameValues(k *kong.Kong) error {
+	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok && flag.PlaceHolder == "" {
+			flag.PlaceHolder = valueName(flag.Value)
+		}
+		return next(nil)
+	})
+}
+
+func valueName(v *kong.Value) string {
+	switch {
+	case isSecret(v):
+		return "SECRET"
+	case v.Tag.Type == "hostport":
+		return "HOST:PORT"
+	case v.Target.Type() == reflect.TypeFor[time.Duration]():
+		return "DURATION"
+	case v.Enum != "":
+		return "NAME"
+	case v.Target.CanInt() || v.Target.CanUint() || v.Target.CanFloat():
+		return "N"
+	default:
+		return "TEXT"
+	}
 }
 
 // oneLine is the text without anything that could break a line or a terminal.

@@ -55,8 +55,7 @@ func ToStatus(ctx context.Context, err error) *status.Status {
 	if err == nil {
 		return nil
 	}
-	var refusal *ledger.Refusal
-	if errors.As(err, &refusal) {
+	if refusal := refusalIn(err); refusal != nil {
 		return refused(ctx, refusal)
 	}
 	if st, ok := made(err); ok {
@@ -71,8 +70,7 @@ func ToStatus(ctx context.Context, err error) *status.Status {
 // Reason is the reason that ToStatus gives the caller for err; false where it
 // gives none of ours.
 func Reason(ctx context.Context, err error) (ledger.Reason, bool) {
-	var refusal *ledger.Refusal
-	if errors.As(err, &refusal) {
+	if refusal := refusalIn(err); refusal != nil {
 		if _, ok := answers[refusal.Reason]; ok {
 			return refusal.Reason, true
 		}
@@ -82,6 +80,15 @@ func Reason(ctx context.Context, err error) (ledger.Reason, bool) {
 		return 0, false
 	}
 	return ledger.ReasonInternal, true
+}
+
+// refusalIn is the refusal that err is or wraps; nil if there is none.
+func refusalIn(err error) *ledger.Refusal {
+	var refusal *ledger.Refusal
+	if errors.As(err, &refusal) {
+		return refusal
+	}
+	return nil
 }
 
 // made is the status that err itself is. One that is merely wrapped belongs to
@@ -121,16 +128,18 @@ func refused(ctx context.Context, r *ledger.Refusal) *status.Status {
 		entry = answers[reason]
 	}
 	st := status.New(entry.code, entry.message)
-	detailed, err := st.WithDetails(details(ctx, reason, r)...)
-	if err != nil {
-		// No detail of ours can fail to marshal but for bad UTF-8 in a stored
-		// row; the code and the reason still stand.
-		if bare, err := st.WithDetails(errorInfo(ctx, reason, nil)); err == nil {
-			return bare
+	// No detail of ours can fail to marshal but for bad UTF-8 in a stored row;
+	// the code and the reason stand even then.
+	for _, all := range [][]protoadapt.MessageV1{
+		details(ctx, reason, r),
+		{errorInfo(ctx, reason, r)},
+		{errorInfo(ctx, reason, &ledger.Refusal{})},
+	} {
+		if detailed, err := st.WithDetails(all...); err == nil {
+			return detailed
 		}
-		return st
 	}
-	return detailed
+	return st
 }
 
 func details(ctx context.Context, reason ledger.Reason, r *ledger.Refusal) []protoadapt.MessageV1 {
@@ -147,20 +156,20 @@ func details(ctx context.Context, reason ledger.Reason, r *ledger.Refusal) []pro
 	return out
 }
 
-// errorInfo has the metadata that apply; a nil r has no transaction.
+// errorInfo has the metadata that apply.
 func errorInfo(ctx context.Context, reason ledger.Reason, r *ledger.Refusal) *errdetails.ErrorInfo {
 	metadata := make(map[string]string, 5)
 	if id := telemetry.CorrelationID(ctx); id != "" {
 		metadata[metaCorrelationID] = id
 	}
-	if r != nil && r.Transaction != nil {
+	if r.Transaction != nil {
 		metadata[metaTransactionID] = string(r.Transaction.ID)
 		metadata[metaLedgerStatus] = r.Transaction.Status.String()
 		if code := r.Transaction.Answer.Code; code != "" {
 			metadata[metaResponseCode] = code
 		}
 	}
-	if r != nil && r.Replayed {
+	if r.Replayed {
 		metadata[metaReplayed] = "true"
 	}
 	return &errdetails.ErrorInfo{Reason: reason.String(), Domain: Domain, Metadata: metadata}

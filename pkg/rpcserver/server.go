@@ -7,7 +7,8 @@
 // An rpc passes, in this order: correlation ID, metrics, one log line, the
 // error's status (rpcerr), recovery, validation, handler. Recovery stands
 // around validation too, so that a fault in the rules' engine ends one call and
-// not the process.
+// not the process; a second one around everything is for faults in the edge
+// itself.
 package rpcserver
 
 import (
@@ -29,6 +30,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+
+	"github.com/gwanmun/gwanmun/pkg/rpcerr"
 )
 
 // What one connection and one request may be. A caller of the contract meets
@@ -145,13 +148,16 @@ func New(o Options) (*Server, error) {
 // serverOptions are the limits and the chain of interceptors.
 func (s *Server) serverOptions(counts *metrics.ServerMetrics, rules *validator) []grpc.ServerOption {
 	recoverWith := recovery.WithRecoveryHandlerContext(s.recovered)
+	lastResort := recovery.WithRecoveryHandlerContext(func(ctx context.Context, value any) error {
+		return rpcerr.ToStatus(ctx, s.recovered(ctx, value)).Err()
+	})
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(
-			s.unaryBegin, counts.UnaryServerInterceptor(), s.unaryLog, unaryErrors,
+			recovery.UnaryServerInterceptor(lastResort), s.unaryBegin, counts.UnaryServerInterceptor(), s.unaryLog, unaryErrors,
 			recovery.UnaryServerInterceptor(recoverWith), rules.unary,
 		),
 		grpc.ChainStreamInterceptor(
-			s.streamBegin, countKnown(s, counts.StreamServerInterceptor()), s.streamLog, streamErrors,
+			recovery.StreamServerInterceptor(lastResort), s.streamBegin, countKnown(s, counts.StreamServerInterceptor()), s.streamLog, streamErrors,
 			s.endForeign, recovery.StreamServerInterceptor(recoverWith), rules.stream,
 		),
 		grpc.UnknownServiceHandler(unknownMethod),

@@ -15,11 +15,11 @@ import (
 // NewLogger returns a logger that writes one JSON object a line to w: time in
 // UTC, level, msg, service, and correlation_id when the context carries one,
 // always at the top level. Whatever is logged, a line is one line of valid
-// UTF-8: control characters are escaped and bad bytes replaced.
+// UTF-8: control and invisible characters are escaped and bad bytes replaced.
 //
 // Writes are serialised; w needs no lock of its own.
 func NewLogger(w io.Writer, level slog.Level, service string) *slog.Logger {
-	base := slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
+	base := slog.NewJSONHandler(plainWriter{w: w}, &slog.HandlerOptions{Level: level})
 	return slog.New(&handler{next: base}).With("service", service)
 }
 

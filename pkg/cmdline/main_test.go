@@ -1,0 +1,122 @@
+package cmdline_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gwanmun/gwanmun/pkg/cmdline"
+)
+
+// TestMain makes the test binary a binary under Main when it is told to.
+func TestMain(m *testing.M) {
+	if end := os.Getenv("CMDLINE_TEST_END"); end != "" {
+		cmdline.Main(func(ctx context.Context, args []string) error { return binary(ctx, args, end) })
+	}
+	os.Exit(m.Run())
+}
+
+// binary ends in the way it is told.
+func binary(ctx context.Context, args []string, end string) error {
+	switch end {
+	case "ok":
+		fmt.Println(strings.Join(args, " "))
+		return nil
+	case "help":
+		return fmt.Errorf("parse: %w", cmdline.ErrHelp)
+	case "usage":
+		return cmdline.Usagef("--retries: bad\nvalue")
+	case "failure":
+		return errors.New("rows were\r\nlost")
+	case "signal":
+		fmt.Println("waiting")
+		<-ctx.Done()
+		return nil
+	default: // hangs whatever it is told
+		fmt.Println("waiting")
+		<-ctx.Done()
+		fmt.Println("hanging")
+		select {}
+	}
+}
+
+func start(t *testing.T, end string, args ...string) (*exec.Cmd, *bufio.Scanner, *strings.Builder) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "CMDLINE_TEST_END="+end)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd, bufio.NewScanner(stdout), &stderr
+}
+
+func TestMain_ExitCodeAndOneLineOnStderr(t *testing.T) {
+	for _, c := range []struct {
+		end    string
+		code   int
+		stderr string
+	}{
+		{"ok", 0, ""},
+		{"help", 0, ""},
+		{"usage", 2, ": --retries: bad value\n"},
+		{"failure", 1, ": rows were  lost\n"},
+	} {
+		t.Run(c.end, func(t *testing.T) {
+			cmd, out, stderr := start(t, c.end, "a", "b")
+			if c.end == "ok" && (!out.Scan() || out.Text() != "a b") {
+				t.Errorf("the arguments are %q", out.Text())
+			}
+			_ = cmd.Wait()
+			if got := cmd.ProcessState.ExitCode(); got != c.code {
+				t.Errorf("exit code is %d, want %d", got, c.code)
+			}
+			if got := stderr.String(); !strings.HasSuffix(got, c.stderr) || strings.Count(got, "\n") != strings.Count(c.stderr, "\n") {
+				t.Errorf("stderr is %q, want one line that ends in %q", got, c.stderr)
+			}
+		})
+	}
+}
+
+func TestMain_ASignalCancelsTheContext(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		cmd, out, stderr := start(t, "signal")
+		if !out.Scan() {
+			t.Fatalf("it never began: %s", stderr)
+		}
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("after %s: %v, %s", signal, err, stderr)
+		}
+	}
+}
+
+func TestMain_ASecondSignalEndsItAtOnce(t *testing.T) {
+	cmd, out, stderr := start(t, "hang")
+	for _, want := range []string{"waiting", "hanging"} {
+		if !out.Scan() || out.Text() != want {
+			t.Fatalf("said %q, want %q: %s", out.Text(), want, stderr)
+		}
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 1 {
+		t.Errorf("exit code is %d, want 1", got)
+	}
+}
