@@ -2,6 +2,7 @@ package frame_test
 
 import (
 	"bytes"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +58,18 @@ func TestKorean_RefusesWhatAStrictPeerCannotRead(t *testing.T) {
 				t.Errorf("returned %q beside the error", got)
 			}
 		})
+	}
+}
+
+func TestKorean_DoesNotCopyWhatCannotFit(t *testing.T) {
+	book := strings.Repeat("가", 1<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := encodeText(book, 20)
+	runtime.ReadMemStats(&after)
+	checkRefused(t, err, frame.ErrEncode, "f", frame.ReasonTooLong)
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 1<<20 {
+		t.Errorf("%d bytes were allocated to refuse %d", grown, len(book))
 	}
 }
 

@@ -156,6 +156,11 @@ var refusals = map[string]struct{ old, new, want string }{
 	"an MTI of three digits":       {`"0100"`, `"010"`, "mti must be four digits"},
 	"an MTI of letters":            {`"0100"`, `"01OO"`, "mti must be four digits"},
 	"an mti field that is a value": {"MEANING_MTI", "MEANING_VALUE", "MEANING_MTI, the first"},
+	"an mti field that is not first": {
+		"{width: 4 kind: KIND_X meaning: MEANING_MTI}];\n  string tran_id = 2 [(layout) = {width: 5 kind: KIND_X meaning: MEANING_TRANSACTION_ID}]",
+		"{width: 5 kind: KIND_X meaning: MEANING_TRANSACTION_ID}];\n  string tran_id = 2 [(layout) = {width: 4 kind: KIND_X meaning: MEANING_MTI}]",
+		"MEANING_MTI, the first",
+	},
 	"no tran_id field":             {"MEANING_TRANSACTION_ID", "MEANING_VALUE", "must have one field of MEANING_TRANSACTION_ID, has 0"},
 	"two tran_id fields":           {`MEANING_CONSTANT fixed: "ST01"`, "MEANING_TRANSACTION_ID", "must have one field of MEANING_TRANSACTION_ID, has 2"},
 	"an mti field too many":        {`MEANING_CONSTANT fixed: "ST01"`, "MEANING_MTI", "MEANING_MTI, the first"},
