@@ -83,6 +83,8 @@ var (
 	ErrConnect = errors.New("no connection to the core")
 	// ErrNoTime: the deadline left no time to begin.
 	ErrNoTime = errors.New("no time left for an exchange")
+	// ErrSaturated: every connection that may be opened is in use.
+	ErrSaturated = errors.New("all connections to the core are in use")
 	// ErrNotReady: Ready said no.
 	ErrNotReady = errors.New("no longer to be sent")
 	// ErrWrite: the request was not taken whole.
