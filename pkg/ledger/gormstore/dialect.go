@@ -1,0 +1,148 @@
+package gormstore
+
+import (
+	"database/sql"
+	"embed"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/libtnb/sqlite"
+	"github.com/pressly/goose/v3"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	moderncsqlite "modernc.org/sqlite"
+	sqlitelib "modernc.org/sqlite/lib"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+)
+
+//go:embed migrations/*/*.sql
+var migrations embed.FS
+
+// dialect is all in which the two databases differ.
+type dialect struct {
+	name string
+	// path is the file of a SQLite book; empty for PostgreSQL.
+	path string
+	// writers is how many may write at a time.
+	writers int
+
+	open      func() (*sql.DB, error)
+	dialector func(*sql.DB) gorm.Dialector
+	goose     goose.Dialect
+	// folder is where its migrations are.
+	folder string
+
+	// clock is the database's clock as a term of SQL, d from now.
+	clock func(d time.Duration) any
+	// due is that clock for conditions: one value for a whole statement, so that
+	// an index can be searched by it.
+	due func() any
+	// forUpdate and skipLocked end the SELECT of a row that is to be changed.
+	forUpdate, skipLocked string
+	isolation             sql.IsolationLevel
+
+	// hasTable asks whether a table of that name exists.
+	hasTable string
+	ping     func(tx *gorm.DB) error
+	// assumptions are settings on which the promises rest.
+	assumptions []assumption
+	// again reports whether the database refused for another writer's sake.
+	again func(error) bool
+}
+
+// assumption is a setting and the values with which what was committed survives
+// a crash.
+type assumption struct {
+	setting, query string
+	sound          []string
+}
+
+func (d *dialect) migrations() (fs.FS, error) {
+	return fs.Sub(migrations, "migrations/"+d.folder)
+}
+
+// postgresDialect is a book in PostgreSQL. Times are compared as of the
+// statement, and stored as of when the row was locked.
+func postgresDialect(config *pgx.ConnConfig) *dialect {
+	return &dialect{
+		name:    "postgresql",
+		writers: 1 << 10, // PostgreSQL sorts them out itself
+		open:    func() (*sql.DB, error) { return stdlib.OpenDB(*config), nil },
+		dialector: func(pool *sql.DB) gorm.Dialector {
+			return postgres.New(postgres.Config{Conn: pool})
+		},
+		goose:  goose.DialectPostgres,
+		folder: "postgres",
+		clock: func(d time.Duration) any {
+			if d == 0 {
+				return gorm.Expr("clock_timestamp()")
+			}
+			return gorm.Expr("clock_timestamp() + CAST(? AS double precision) * interval '1 microsecond'", d.Microseconds())
+		},
+		due:        func() any { return gorm.Expr("statement_timestamp()") },
+		forUpdate:  "FOR UPDATE",
+		skipLocked: "FOR UPDATE SKIP LOCKED",
+		isolation:  sql.LevelReadCommitted,
+		hasTable:   "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?",
+		ping:       pingPostgres,
+		assumptions: []assumption{
+			{"synchronous_commit", "SHOW synchronous_commit", []string{"on", "local", "remote_write", "remote_apply"}},
+			{"fsync", "SHOW fsync", []string{"on"}},
+		},
+		again: func(err error) bool {
+			var pg *pgconn.PgError
+			return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
+		},
+	}
+}
+
+func pingPostgres(tx *gorm.DB) error {
+	var readOnly string
+	if err := tx.Raw("SHOW transaction_read_only").Scan(&readOnly).Error; err != nil {
+		return err
+	}
+	if readOnly != "off" {
+		return errors.New("the database is read-only")
+	}
+	return nil
+}
+
+// sqliteDialect is a book in a SQLite file. Its transactions begin by taking the
+// one place for a writer, so that none fails half-way for want of it. The clock
+// is this process's, since the database runs in it.
+func sqliteDialect(path string, now func() time.Time) *dialect {
+	return &dialect{
+		name:    "sqlite",
+		path:    path,
+		writers: 1,
+		open: func() (*sql.DB, error) {
+			connector, err := moderncsqlite.NewConnector(path + "?_txlock=immediate" +
+				"&_pragma=busy_timeout(1000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)")
+			if err != nil {
+				return nil, err
+			}
+			return sql.OpenDB(connector), nil
+		},
+		dialector: func(pool *sql.DB) gorm.Dialector { return sqlite.New(sqlite.Config{Conn: pool}) },
+		goose:     goose.DialectSQLite3,
+		folder:    "sqlite",
+		clock:     func(d time.Duration) any { return instant{at: ledger.Moment(now().Add(d))} },
+		due:       func() any { return instant{at: ledger.Moment(now())} },
+		hasTable:  "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?",
+		// A transaction that has begun has the place of the writer.
+		ping: func(tx *gorm.DB) error { return tx.Error },
+		assumptions: []assumption{
+			{"synchronous", "PRAGMA synchronous", []string{"2", "3"}},
+			{"journal_mode", "PRAGMA journal_mode", []string{"wal"}},
+		},
+		again: func(err error) bool {
+			var lite *moderncsqlite.Error
+			return errors.As(err, &lite) && lite.Code()&0xff == sqlitelib.SQLITE_BUSY
+		},
+	}
+}

@@ -1,0 +1,210 @@
+// Package gormstore is the ledger on GORM, in PostgreSQL or in SQLite: the only
+// place in the house that knows SQL. Its tables are made by goose migrations,
+// and their constraints repeat what package ledger says a row must keep to, so
+// that not even a mistake of ours can store a payment that lies.
+//
+// Every method is one database transaction or one statement on one connection;
+// nothing in here waits for anything but the database. What the database refuses
+// for the sake of another writer (SQLITE_BUSY, serialization failure, deadlock)
+// is tried again until the caller's deadline.
+package gormstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+)
+
+// Flags say which book to open. They carry kong tags.
+type Flags struct {
+	LedgerDSN string `default:"sqlite:var/ledger.db" help:"The ledger: sqlite:PATH or postgres://..." name:"ledger-dsn" placeholder:"DSN"`
+	HashKey   string `help:"Key of the ledger's digests: 64 hex digits or file:PATH. Unset with SQLite: a file beside the ledger, made at the first start." name:"hash-key" placeholder:"KEY"`
+	Migrate   bool   `default:"true" help:"Bring the ledger's tables up to date at start; otherwise refuse a ledger that is behind." name:"migrate" negatable:""`
+}
+
+// Options are what Open needs.
+type Options struct {
+	Flags Flags
+	// Logger hears what an operator must know about the database; required.
+	Logger *slog.Logger
+	// MaxConns is the most connections at a time, 2 at least; 0 means 16.
+	MaxConns int
+	// Now is the clock of a SQLite book, which has none of its own; nil means
+	// the machine's. PostgreSQL's clock is its server's.
+	Now func() time.Time
+}
+
+// UsageError says what is wrong with the flags, in one line and without a
+// secret. The process should exit with 2.
+type UsageError struct {
+	// Err is the fault.
+	Err error
+}
+
+// Error is one line.
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap is the fault.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+func usagef(format string, args ...any) error {
+	return &UsageError{Err: fmt.Errorf(format, args...)}
+}
+
+// The bounds of what a store waits for.
+const (
+	defaultMaxConns = 16
+	// defaultTimeout ends a method whose caller set no deadline.
+	defaultTimeout = 5 * time.Second
+	// connectTimeout bounds one attempt to make a book ready.
+	connectTimeout = 5 * time.Second
+)
+
+var (
+	errNotReady = errors.New("not connected yet")
+	errClosed   = errors.New("store is closed")
+)
+
+// Store is a ledger.Store on a database.
+type Store struct {
+	dialect *dialect
+	db      *gorm.DB
+	log     *slog.Logger
+	key     ledger.HashKey
+	migrate bool
+
+	// writing has one place where the database takes one writer at a time: who
+	// waits here waits in order and spends nothing.
+	writing chan struct{}
+
+	mu    sync.Mutex
+	state error // nil when the book is ready, else why it is not
+
+	stop       context.CancelFunc
+	connecting sync.WaitGroup
+}
+
+var _ ledger.Store = (*Store)(nil)
+
+// Open opens the book that the flags name, brings its tables up to date, and
+// returns it with the key of its digests.
+//
+// It returns a *UsageError for flags that cannot be right, and another error for
+// a book that must not be used: one of a newer version, one that is behind where
+// migrating is off, or one whose digests were made with another key. A
+// PostgreSQL that cannot be reached is no error: the Store then answers
+// ErrUnavailable, and goes on connecting until it is closed.
+func Open(ctx context.Context, o Options) (*Store, ledger.HashKey, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = defaultMaxConns
+	}
+	d, err := parseDSN(o.Flags.LedgerDSN, o.Now)
+	if err != nil {
+		return nil, ledger.HashKey{}, err
+	}
+	unlock, err := d.lockFile(ctx)
+	if err != nil {
+		return nil, ledger.HashKey{}, err
+	}
+	s, err := openLocked(ctx, d, o)
+	if err != nil {
+		return nil, ledger.HashKey{}, errors.Join(err, unlock())
+	}
+	if err := unlock(); err != nil {
+		return nil, ledger.HashKey{}, errors.Join(err, s.Close())
+	}
+	return s, s.key, nil
+}
+
+// openLocked opens the book while no other process is making it.
+func openLocked(ctx context.Context, d *dialect, o Options) (*Store, error) {
+	isNew, err := d.makeFile()
+	if err != nil {
+		return nil, err
+	}
+	key, err := loadHashKey(o.Flags.HashKey, d.keyFile(), isNew)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newStore(d, o, key)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// newStore is a Store that has not looked at its database yet.
+func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
+	pool, err := d.open()
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", d.name, err)
+	}
+	pool.SetMaxOpenConns(max(o.MaxConns, 2))
+	pool.SetMaxIdleConns(max(o.MaxConns, 2))
+	db, err := gorm.Open(d.dialector(pool), &gorm.Config{
+		Logger:                 sqlLog{o.Logger},
+		TranslateError:         true,
+		SkipDefaultTransaction: true,
+		DisableAutomaticPing:   true,
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", d.name, err), pool.Close())
+	}
+	s := &Store{
+		dialect: d, db: db, log: o.Logger, key: key, migrate: o.Flags.Migrate,
+		writing: make(chan struct{}, d.writers), state: errNotReady,
+	}
+	return s, nil
+}
+
+// Name is what the store is called in logs and reports: postgresql or sqlite.
+func (s *Store) Name() string { return s.dialect.name }
+
+// Close stops connecting, waits for that, and closes the database.
+func (s *Store) Close() error {
+	if s.stop != nil {
+		s.stop()
+	}
+	s.connecting.Wait()
+	s.setState(errClosed)
+	pool, err := s.db.DB()
+	if err != nil {
+		return fmt.Errorf("close ledger: %w", err)
+	}
+	if err := pool.Close(); err != nil {
+		return fmt.Errorf("close ledger: %w", err)
+	}
+	return nil
+}
+
+// Ping reports whether the book can be written now. Where the book was refused,
+// it says why.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.write(ctx, "ping ledger", s.dialect.ping)
+}
+
+func (s *Store) setState(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = err
+}
+
+// ready returns nil, or why the book cannot be used.
+func (s *Store) ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}

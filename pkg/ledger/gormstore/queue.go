@@ -1,0 +1,210 @@
+package gormstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+// adopted is a row that was adopted.
+type adopted struct {
+	TransactionID string
+	NextResolveAt instant
+}
+
+// Adopt implements ledger.Queue. It reads no row, so that one that holds garbage
+// keeps nobody waiting.
+func (s *Store) Adopt(ctx context.Context, limit int, by ledger.Actor) (int, error) {
+	if limit < 1 || limit > ledger.MaxClaim {
+		return 0, fmt.Errorf("adopt %d rows: %w", limit, errArgument)
+	}
+	count := 0
+	err := s.write(ctx, "adopt", func(tx *gorm.DB) error {
+		adoption := ledger.Adoption("", by)
+		var rows []adopted
+		clock := s.dialect.clock(0)
+		err := tx.Raw(`WITH abandoned AS MATERIALIZED (
+	SELECT business_date AS due_date, transaction_id AS due_id FROM transactions
+	WHERE status = 'REQUESTED' AND adopt_at <= ? ORDER BY adopt_at, transaction_id LIMIT ? `+s.dialect.skipLocked+`)
+UPDATE transactions SET status = ?, reason = ?, next_resolve_at = ? FROM abandoned
+WHERE business_date = due_date AND transaction_id = due_id AND status = 'REQUESTED'
+RETURNING transaction_id, next_resolve_at`,
+			s.dialect.due(), limit, adoption.To.String(), adoption.Reason, clock).Scan(&rows).Error
+		count = len(rows)
+		if err != nil || count == 0 {
+			return err
+		}
+		ids := make([]tranid.ID, count)
+		for i, r := range rows {
+			ids[i] = tranid.ID(r.TransactionID)
+		}
+		return appendEvents(tx, adoption.Event(rows[0].NextResolveAt.at), ids...)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return count, nil
+}
+
+// Claim implements ledger.Queue.
+func (s *Store) Claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Claim, error) {
+	if o.Limit < 1 || o.Limit > ledger.MaxClaim {
+		return nil, fmt.Errorf("claim %d rows: %w", o.Limit, errArgument)
+	}
+	token := rand.Text()
+	var rows []clockedRow
+	err := s.write(ctx, "claim", func(tx *gorm.DB) error {
+		rows = nil
+		return tx.Raw(`WITH due AS MATERIALIZED (
+	SELECT business_date AS due_date, transaction_id AS due_id FROM transactions
+	WHERE status = 'UNKNOWN' AND needs_review = ? AND next_resolve_at <= ?
+		AND (lease_until IS NULL OR lease_until <= ?)
+	ORDER BY next_resolve_at, transaction_id LIMIT ? `+s.dialect.skipLocked+`)
+UPDATE transactions SET lease_token = ?, lease_until = ? FROM due
+WHERE business_date = due_date AND transaction_id = due_id AND status = 'UNKNOWN'
+RETURNING `+columns+`, ? AS clock`,
+			o.Review, s.dialect.due(), s.dialect.due(), o.Limit,
+			token, s.dialect.clock(o.Lease), s.dialect.clock(0)).Scan(&rows).Error
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(rows, func(a, b clockedRow) int {
+		return cmp.Or(a.Row.NextResolveAt.at.Compare(b.Row.NextResolveAt.at),
+			cmp.Compare(a.Row.TransactionID, b.Row.TransactionID))
+	})
+	claims := make([]ledger.Claim, len(rows))
+	for i := range rows {
+		claims[i] = newClaim(&rows[i], token)
+	}
+	return claims, nil
+}
+
+// newClaim reads a claimed row; one that holds garbage is the claim's error.
+func newClaim(row *clockedRow, token string) ledger.Claim {
+	t, err := row.Row.transaction()
+	if err != nil {
+		t = ledger.Transaction{ID: tranid.ID(row.Row.TransactionID)}
+	}
+	return ledger.Claim{Transaction: t, Token: token, At: row.Clock.at, Err: err}
+}
+
+// ClaimOne implements ledger.Queue.
+func (s *Store) ClaimOne(
+	ctx context.Context, id tranid.ID, lease time.Duration, by ledger.Actor,
+) (ledger.Claim, error) {
+	var claim ledger.Claim
+	err := s.write(ctx, "claim "+string(id), func(tx *gorm.DB) error {
+		row, err := s.lockRow(tx, id)
+		if err != nil {
+			return err
+		}
+		claim = newClaim(row, "")
+		if claim.Err != nil {
+			return nil
+		}
+		t := &claim.Transaction
+		if t.Status == ledger.StatusRequested && !t.AdoptAt.After(claim.At) {
+			adoption := ledger.Adoption(id, by)
+			if *t, err = s.move(tx, *t, &adoption, claim.At); err != nil {
+				return err
+			}
+		}
+		if t.Status != ledger.StatusUnknown || t.OperatorOnly() {
+			return nil
+		}
+		claim.Token = rand.Text()
+		return one(tx.Exec("UPDATE transactions SET lease_token = ?, lease_until = ? WHERE "+byID+" AND status = 'UNKNOWN'",
+			claim.Token, s.dialect.clock(lease), id.Date().String(), string(id)), ledger.ErrNotFound)
+	})
+	if err != nil {
+		return ledger.Claim{}, err
+	}
+	return claim, nil
+}
+
+const byID = "business_date = ? AND transaction_id = ?"
+
+// Decide implements ledger.Queue.
+func (s *Store) Decide(
+	ctx context.Context, id tranid.ID, by ledger.Actor, detail string,
+) (ledger.Transaction, error) {
+	var t ledger.Transaction
+	err := s.write(ctx, "decide on "+string(id), func(tx *gorm.DB) (err error) {
+		var now time.Time
+		t, now, err = s.lockTransaction(tx, id)
+		switch {
+		case err != nil:
+			return err
+		case !t.Decidable():
+			return &ledger.LostError{Current: t}
+		case t.Decision == ledger.DecisionCancel:
+			return nil
+		}
+		result := tx.Exec("UPDATE transactions SET decision = ? WHERE "+byID+" AND status = 'UNKNOWN' AND decision = ''",
+			ledger.DecisionCancel.String(), id.Date().String(), string(id))
+		if err := one(result, &ledger.LostError{Current: t}); err != nil {
+			return err
+		}
+		t.Decision = ledger.DecisionCancel
+		return appendEvents(tx, ledger.NewEvent(t.Status, t.Status, 0, now, by, detail), id)
+	})
+	if err != nil {
+		return ledger.Transaction{}, err
+	}
+	return t, nil
+}
+
+// Postpone implements ledger.Queue. It reads no row unless it has lost, so that
+// one that holds garbage can be put off too.
+func (s *Store) Postpone(ctx context.Context, p ledger.Postponement) error {
+	return s.write(ctx, "postpone "+string(p.ID), func(tx *gorm.DB) error {
+		var clock []instant
+		result := tx.Raw(`UPDATE transactions
+SET next_resolve_at = ?, lease_token = '', lease_until = NULL, needs_review = (needs_review OR ?),
+	resolve_attempts = resolve_attempts + ?, not_found = not_found + ?
+WHERE `+byID+` AND status = 'UNKNOWN' AND lease_token = ? AND lease_token <> '' RETURNING ? AS clock`,
+			s.dialect.clock(p.Delay), p.NeedsReview, count(p.Answered), count(p.NotFound),
+			p.ID.Date().String(), string(p.ID), p.Token, s.dialect.clock(0)).Scan(&clock)
+		err := one(result, ledger.ErrLost)
+		if errors.Is(err, ledger.ErrLost) {
+			t, _, err := s.lockTransaction(tx, p.ID)
+			if err != nil {
+				return err
+			}
+			return &ledger.LostError{Current: t}
+		}
+		if err != nil || p.Detail == "" {
+			return err
+		}
+		return appendEvents(tx, ledger.NewEvent(ledger.StatusUnknown, ledger.StatusUnknown, 0,
+			clock[0].at, p.By, p.Detail), p.ID)
+	})
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Release implements ledger.Queue.
+func (s *Store) Release(ctx context.Context, token string) error {
+	if token == "" {
+		return nil
+	}
+	return s.write(ctx, "release claims", func(tx *gorm.DB) error {
+		return tx.Exec(`UPDATE transactions SET lease_token = '', lease_until = NULL
+WHERE status = 'UNKNOWN' AND lease_token = ?`, token).Error
+	})
+}

@@ -1,0 +1,215 @@
+package gormstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/gwanmun/gwanmun/pkg/account"
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+// Get implements ledger.Reader.
+func (s *Store) Get(ctx context.Context, id tranid.ID) (ledger.Transaction, error) {
+	var t ledger.Transaction
+	err := s.read(ctx, "get "+string(id), func(db *gorm.DB) (err error) {
+		t, err = getTransaction(db, id)
+		return err
+	})
+	return t, err
+}
+
+func getTransaction(db *gorm.DB, id tranid.ID) (ledger.Transaction, error) {
+	return firstOf(db.Raw("SELECT "+columns+" FROM transactions WHERE "+byID, id.Date().String(), string(id)))
+}
+
+// firstOf reads the one row that a statement finds, or ErrNotFound.
+func firstOf(query *gorm.DB) (ledger.Transaction, error) {
+	var rows []transactionRow
+	if err := query.Scan(&rows).Error; err != nil {
+		return ledger.Transaction{}, err
+	}
+	if len(rows) == 0 {
+		return ledger.Transaction{}, ledger.ErrNotFound
+	}
+	return rows[0].transaction()
+}
+
+// GetByKey implements ledger.Reader.
+func (s *Store) GetByKey(
+	ctx context.Context, client ledger.ClientID, key ledger.IdempotencyKey,
+) (ledger.Transaction, error) {
+	var t ledger.Transaction
+	err := s.read(ctx, "get by key", func(db *gorm.DB) (err error) {
+		t, err = firstOf(db.Raw(`SELECT `+columns+` FROM transactions WHERE (business_date, transaction_id) =
+	(SELECT business_date, transaction_id FROM idempotency_keys WHERE client_id = ? AND idempotency_key = ?)`,
+			string(client), string(key)))
+		return err
+	})
+	return t, err
+}
+
+// Events implements ledger.Reader.
+func (s *Store) Events(ctx context.Context, id tranid.ID) ([]ledger.Event, error) {
+	var events []ledger.Event
+	err := s.read(ctx, "read events of "+string(id), func(db *gorm.DB) error {
+		var rows []eventRow
+		err := db.Raw("SELECT "+eventColumns+" FROM transaction_events WHERE "+byID+" ORDER BY sequence",
+			id.Date().String(), string(id)).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		events = make([]ledger.Event, len(rows))
+		for i := range rows {
+			if events[i], err = rows[i].event(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return events, nil
+}
+
+// List implements ledger.Reader.
+func (s *Store) List(ctx context.Context, f ledger.Filter) (ledger.Page, error) {
+	if f.Limit < 1 || f.Limit > ledger.MaxPage {
+		return ledger.Page{}, fmt.Errorf("list %d rows: %w", f.Limit, errArgument)
+	}
+	var page ledger.Page
+	err := s.read(ctx, "list transactions", func(db *gorm.DB) error {
+		var rows []transactionRow
+		err := selected(db.Table("transactions").Select(columns), &f).
+			Order("requested_at DESC, transaction_id DESC").Limit(f.Limit + 1).Find(&rows).Error
+		if err != nil {
+			return err
+		}
+		page = ledger.Page{Transactions: make([]ledger.Transaction, min(len(rows), f.Limit))}
+		for i := range page.Transactions {
+			if page.Transactions[i], err = rows[i].transaction(); err != nil {
+				return err
+			}
+		}
+		if len(rows) > f.Limit {
+			last := &page.Transactions[f.Limit-1]
+			page.Next = &ledger.Cursor{RequestedAt: last.RequestedAt, ID: last.ID}
+		}
+		return nil
+	})
+	if err != nil {
+		return ledger.Page{}, err
+	}
+	return page, nil
+}
+
+// selected adds what the filter asks for.
+func selected(query *gorm.DB, f *ledger.Filter) *gorm.DB {
+	where := func(set bool, condition string, values ...any) {
+		if set {
+			query = query.Where(condition, values...)
+		}
+	}
+	where(f.Client != "", "client_id = ?", string(f.Client))
+	where(len(f.Statuses) > 0, "status IN ?", names(f.Statuses))
+	where(len(f.Kinds) > 0, "kind IN ?", names(f.Kinds))
+	if f.NeedsReview != nil {
+		where(true, "needs_review = ?", *f.NeedsReview)
+	}
+	where(f.Order != "", "order_id = ?", string(f.Order))
+	where(f.CorrelationID != "", "correlation_id = ?", f.CorrelationID)
+	if f.AccountHash != nil {
+		where(true, "account_hash = ?", f.AccountHash[:])
+	}
+	where(!f.RequestedFrom.IsZero(), "requested_at >= ?", instant{at: f.RequestedFrom})
+	where(!f.RequestedTo.IsZero(), "requested_at < ?", instant{at: f.RequestedTo})
+	if f.After != nil {
+		where(true, "(requested_at, transaction_id) < (?, ?)", instant{at: f.After.RequestedAt}, string(f.After.ID))
+	}
+	return query
+}
+
+func names[T fmt.Stringer](values []T) []string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = v.String()
+	}
+	return texts
+}
+
+// totalRow is what Summarize reads of one status.
+type totalRow struct {
+	Status          string
+	Transactions    int64
+	Amount          int64
+	NeedsReview     int64
+	OldestRequested instant
+}
+
+// Summarize implements ledger.Reader.
+func (s *Store) Summarize(
+	ctx context.Context, client ledger.ClientID, from, to time.Time,
+) (ledger.Summary, error) {
+	var rows []totalRow
+	err := s.read(ctx, "summarize transactions", func(db *gorm.DB) error {
+		return selected(db.Table("transactions"), &ledger.Filter{Client: client, RequestedFrom: from, RequestedTo: to}).
+			Select(`status, count(*) AS transactions, CAST(sum(amount) AS bigint) AS amount,
+count(*) FILTER (WHERE needs_review) AS needs_review, min(requested_at) AS oldest_requested`).
+			Group("status").Scan(&rows).Error
+	})
+	if err != nil {
+		return ledger.Summary{}, err
+	}
+	var sum ledger.Summary
+	for _, r := range rows {
+		status, err := ledger.ParseStatus(r.Status)
+		if err != nil {
+			return ledger.Summary{}, fmt.Errorf("summarize transactions: %w: %w", errGarbage, err)
+		}
+		sum.Totals = append(sum.Totals, ledger.Total{Status: status, Count: r.Transactions, Amount: account.Won(r.Amount)})
+		sum.NeedsReviewCount += r.NeedsReview
+		if status == ledger.StatusUnknown {
+			sum.UnknownCount, sum.OldestUnknown = r.Transactions, r.OldestRequested.at
+		}
+	}
+	slices.SortFunc(sum.Totals, func(a, b ledger.Total) int {
+		return slices.Index(ledger.Statuses, a.Status) - slices.Index(ledger.Statuses, b.Status)
+	})
+	return sum, nil
+}
+
+// NextBlock implements tranid.Blocks.
+func (s *Store) NextBlock(ctx context.Context, day tranid.Date, count, floor int64) (tranid.Block, error) {
+	doing := "take transaction numbers of " + day.String()
+	if _, err := tranid.TakeBlock(day, 0, count, floor); err != nil {
+		return tranid.Block{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	var block tranid.Block
+	err := s.write(ctx, doing, func(tx *gorm.DB) error {
+		err := tx.Exec("INSERT INTO tranid_blocks (business_date, next_number) VALUES (?, 0) ON CONFLICT DO NOTHING",
+			day.String()).Error
+		if err != nil {
+			return err
+		}
+		var next int64
+		err = tx.Raw("SELECT next_number FROM tranid_blocks WHERE business_date = ? "+s.dialect.forUpdate,
+			day.String()).Scan(&next).Error
+		if err != nil {
+			return err
+		}
+		if block, err = tranid.TakeBlock(day, next, count, floor); err != nil {
+			return err
+		}
+		return one(tx.Exec("UPDATE tranid_blocks SET next_number = ? WHERE business_date = ? AND next_number = ?",
+			block.First+block.Count, day.String(), next), fmt.Errorf("the day's numbers moved: %w", errGarbage))
+	})
+	if err != nil {
+		return tranid.Block{}, err
+	}
+	return block, nil
+}

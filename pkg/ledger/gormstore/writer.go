@@ -1,0 +1,220 @@
+package gormstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+// errOvertaken says that between two statements another call bound the key.
+var errOvertaken = errors.New("the key was bound again meanwhile")
+
+// CreateIntent implements ledger.Writer. When COMMIT errs, the intent may be
+// stored: it is tried again with the same ID, and then finds itself.
+func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admission, error) {
+	if _, err := in.Row(time.Time{}.Add(time.Hour)); err != nil {
+		return ledger.Admission{}, fmt.Errorf("create intent: %w", err)
+	}
+	var admission ledger.Admission
+	inDoubt := false
+	again := func(err error) bool {
+		var commit *commitError
+		inDoubt = inDoubt || errors.As(err, &commit)
+		return err != nil && !isVerdict(err) &&
+			(inDoubt || errors.Is(err, errOvertaken) || s.dialect.again(err))
+	}
+	err := s.try(ctx, "create intent "+string(in.ID), again, func(ctx context.Context) error {
+		return s.transact(ctx, func(tx *gorm.DB) (err error) {
+			admission, err = s.admit(tx, &in)
+			return err
+		})
+	})
+	if err != nil {
+		return ledger.Admission{}, err
+	}
+	return admission, nil
+}
+
+// keyRow is whom a key is bound to.
+type keyRow struct {
+	Fingerprint   []byte
+	TransactionID string
+}
+
+// admit binds the key and stores the row, or finds who has the key. The first
+// statement waits for any other call that is binding the same key.
+func (s *Store) admit(tx *gorm.DB, in *ledger.Intent) (ledger.Admission, error) {
+	var clock []instant
+	err := tx.Raw(`INSERT INTO idempotency_keys
+	(client_id, idempotency_key, fingerprint, business_date, transaction_id, created_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (client_id, idempotency_key) DO NOTHING RETURNING created_at`,
+		string(in.Client), string(in.Key), in.Fingerprint[:], in.ID.Date().String(), string(in.ID),
+		s.dialect.clock(0)).Scan(&clock).Error
+	if err != nil {
+		return ledger.Admission{}, err
+	}
+	if len(clock) == 1 {
+		return insertIntent(tx, in, clock[0].at)
+	}
+	var key keyRow
+	err = tx.Raw("SELECT fingerprint, transaction_id FROM idempotency_keys WHERE client_id = ? AND idempotency_key = ?",
+		string(in.Client), string(in.Key)).Scan(&key).Error
+	if err != nil {
+		return ledger.Admission{}, err
+	}
+	holder, err := getTransaction(tx, tranid.ID(key.TransactionID))
+	if err != nil {
+		return ledger.Admission{}, err
+	}
+	mine := holder.ID == in.ID
+	switch {
+	case holder.NeverSent() && !mine:
+		return s.bindAgain(tx, in, holder.ID)
+	case string(key.Fingerprint) != string(in.Fingerprint[:]):
+		return ledger.Admission{}, ledger.ErrKeyReused
+	default:
+		return ledger.Admission{Transaction: holder, Created: mine && holder.Status == ledger.StatusRequested}, nil
+	}
+}
+
+// bindAgain takes a key over from a transaction of which nothing was sent, by
+// compare-and-set: of two that try, one finds errOvertaken, and then the other's
+// row.
+func (s *Store) bindAgain(tx *gorm.DB, in *ledger.Intent, old tranid.ID) (ledger.Admission, error) {
+	var clock []instant
+	result := tx.Raw(`UPDATE idempotency_keys
+SET fingerprint = ?, business_date = ?, transaction_id = ?, created_at = ?
+WHERE client_id = ? AND idempotency_key = ? AND transaction_id = ? RETURNING created_at`,
+		in.Fingerprint[:], in.ID.Date().String(), string(in.ID), s.dialect.clock(0),
+		string(in.Client), string(in.Key), string(old)).Scan(&clock)
+	if err := one(result, errOvertaken); err != nil {
+		return ledger.Admission{}, err
+	}
+	return insertIntent(tx, in, clock[0].at)
+}
+
+func insertIntent(tx *gorm.DB, in *ledger.Intent, now time.Time) (ledger.Admission, error) {
+	t, err := in.Row(now)
+	if err != nil {
+		return ledger.Admission{}, err
+	}
+	if err := insert(tx, &t, ledger.NewEvent(0, t.Status, 0, now, in.By, "")); err != nil {
+		return ledger.Admission{}, err
+	}
+	return ledger.Admission{Transaction: t, Created: true}, nil
+}
+
+// insert stores a new row and its first event.
+func insert(tx *gorm.DB, t *ledger.Transaction, first ledger.Event) error {
+	err := tx.Select(insertColumns).Create(newTransactionRow(t)).Error
+	if errors.Is(err, gorm.ErrDuplicatedKey) {
+		return ledger.ErrDuplicateID
+	}
+	if err != nil {
+		return err
+	}
+	return appendEvents(tx, first, t.ID)
+}
+
+// RecordInquiry implements ledger.Writer.
+func (s *Store) RecordInquiry(ctx context.Context, t ledger.Transaction, by ledger.Actor) error {
+	return s.write(ctx, "record inquiry "+string(t.ID), func(tx *gorm.DB) error {
+		now, err := s.readClock(tx)
+		if err != nil {
+			return err
+		}
+		ended, err := ledger.EndedInquiry(&t, now)
+		if err != nil {
+			return err
+		}
+		return insert(tx, &ended, ledger.NewEvent(0, ended.Status, ended.Evidence, now, by, ended.Reason))
+	})
+}
+
+// Transition implements ledger.Writer.
+func (s *Store) Transition(ctx context.Context, c ledger.Change) (ledger.Transaction, error) {
+	doing := fmt.Sprintf("move %s to %s", c.ID, c.To)
+	if _, err := c.Rule(); err != nil {
+		return ledger.Transaction{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	var after ledger.Transaction
+	err := s.write(ctx, doing, func(tx *gorm.DB) error {
+		before, now, err := s.lockTransaction(tx, c.ID)
+		if err != nil {
+			return err
+		}
+		after, err = s.move(tx, before, &c, now)
+		return err
+	})
+	if err != nil {
+		return ledger.Transaction{}, err
+	}
+	return after, nil
+}
+
+// move makes a change of a row that was read, and its event.
+func (s *Store) move(
+	tx *gorm.DB, before ledger.Transaction, c *ledger.Change, now time.Time,
+) (ledger.Transaction, error) {
+	after := before
+	made, err := c.Apply(&after, now)
+	switch {
+	case err != nil:
+		return ledger.Transaction{}, err
+	case !made:
+		return ledger.Transaction{}, &ledger.LostError{Current: before}
+	}
+	if err := update(tx, &before, &after); err != nil {
+		return ledger.Transaction{}, err
+	}
+	return after, appendEvents(tx, c.Event(now), c.ID)
+}
+
+// update writes what a change made of a row, if it still is where it was. The
+// lease of a row that nobody is to resolve ends.
+func update(tx *gorm.DB, before, after *ledger.Transaction) error {
+	r := newTransactionRow(after)
+	set := map[string]any{
+		"status": r.Status, "evidence": r.Evidence, "resolution_method": r.ResolutionMethod,
+		"needs_review":  r.NeedsReview,
+		"response_code": r.ResponseCode, "response_message": r.ResponseMessage, "approval_number": r.ApprovalNumber,
+		"reason": r.Reason, "elapsed_us": r.ElapsedUs,
+		"sent_at": r.SentAt, "responded_at": r.RespondedAt, "resolved_at": r.ResolvedAt,
+		"next_resolve_at": r.NextResolveAt,
+	}
+	if after.Status.Final() || after.OperatorOnly() {
+		set["lease_token"], set["lease_until"] = "", nil
+	}
+	result := tx.Table("transactions").
+		Where("business_date = ? AND transaction_id = ? AND status = ? AND decision = ?",
+			r.BusinessDate, r.TransactionID, before.Status.String(), before.Decision.String()).
+		Updates(set)
+	return one(result, &ledger.LostError{Current: *before})
+}
+
+// AppendEvent implements ledger.Writer.
+func (s *Store) AppendEvent(
+	ctx context.Context, id tranid.ID, evidence ledger.Evidence, by ledger.Actor, detail string,
+) error {
+	return s.write(ctx, "append event to "+string(id), func(tx *gorm.DB) error {
+		t, now, err := s.lockTransaction(tx, id)
+		if err != nil {
+			return err
+		}
+		return appendEvents(tx, ledger.NewEvent(t.Status, t.Status, evidence, now, by, detail), id)
+	})
+}
+
+func (s *Store) readClock(tx *gorm.DB) (time.Time, error) {
+	var clock []instant
+	if err := tx.Raw("SELECT ? AS clock", s.dialect.clock(0)).Scan(&clock).Error; err != nil {
+		return time.Time{}, err
+	}
+	return clock[0].at, nil
+}
