@@ -1,0 +1,174 @@
+package postgrestest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	startTimeout = 60 * time.Second
+	stopTimeout  = 10 * time.Second
+)
+
+// cluster is a PostgreSQL server of our own, on a Unix socket in its own folder.
+type cluster struct {
+	dir    string
+	server *exec.Cmd
+	exited chan struct{} // closed when the server has been waited for
+}
+
+// startCluster makes a cluster and starts its server as a child of this process,
+// so that it cannot outlive it.
+func startCluster() (c *cluster, err error) {
+	bin, err := findBinaries()
+	if err != nil {
+		return nil, err
+	}
+	// Not t.TempDir: the path of a socket is at most 107 bytes long, and the
+	// server's user must reach it.
+	dir, err := os.MkdirTemp("/tmp", "gwanmun-pg-")
+	if err != nil {
+		return nil, err
+	}
+	c = &cluster{dir: dir, exited: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.stop())
+		}
+	}()
+	owner, err := serverUser(dir)
+	if err != nil {
+		return nil, err
+	}
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "--pgdata", c.data(), "--username", "postgres",
+		"--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync")
+	initdb.Dir, initdb.SysProcAttr = dir, owner
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	if err := c.launch(filepath.Join(bin, "postgres"), owner); err != nil {
+		return nil, err
+	}
+	return c, c.awaitReady()
+}
+
+func (c *cluster) data() string { return filepath.Join(c.dir, "data") }
+
+func (c *cluster) dsn() string {
+	return "postgres://postgres@/postgres?host=" + url.QueryEscape(c.dir) + "&port=5432"
+}
+
+// launch starts the server. It writes its log to a file: a pipe would keep a
+// reader waiting on whatever child of it lives longest.
+func (c *cluster) launch(binary string, owner *syscall.SysProcAttr) error {
+	log, err := os.Create(filepath.Join(c.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	c.server = exec.Command(binary, "-D", c.data(), "-k", c.dir, "-c", "listen_addresses=", "-c", "port=5432",
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "max_connections=200")
+	c.server.Dir, c.server.Stdout, c.server.Stderr, c.server.SysProcAttr = c.dir, log, log, owner
+	dieWithParent(owner)
+	started := make(chan error)
+	go func() {
+		// The kernel takes the thread that started the child for its parent.
+		runtime.LockOSThread()
+		err := c.server.Start()
+		started <- err
+		if err == nil {
+			// How it ended does not matter: it was told to.
+			_ = c.server.Wait()
+		}
+		close(c.exited)
+	}()
+	if err := <-started; err != nil {
+		c.server = nil
+		return fmt.Errorf("start postgres: %w", err)
+	}
+	return nil
+}
+
+func (c *cluster) awaitReady() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		conn, err := pgx.Connect(ctx, c.dsn())
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-retry.C:
+		case <-c.exited:
+			log, _ := os.ReadFile(filepath.Join(c.dir, "log")) // what there is of it
+			return fmt.Errorf("postgres ended: %s", log)
+		case <-ctx.Done():
+			return fmt.Errorf("postgres does not answer: %w", err)
+		}
+	}
+}
+
+// stop ends the server, with everything that is connected to it, and removes its
+// files.
+func (c *cluster) stop() error {
+	if c.server != nil {
+		// An error means that it has ended by itself.
+		_ = c.server.Process.Signal(syscall.SIGQUIT)
+		select {
+		case <-c.exited:
+		case <-time.After(stopTimeout):
+			_ = c.server.Process.Kill()
+			<-c.exited
+		}
+	}
+	return os.RemoveAll(c.dir)
+}
+
+// findBinaries looks for the server's programs in PATH and where Debian has them,
+// the newest last.
+func findBinaries() (dir string, err error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(path), "postgres")); err == nil {
+			return filepath.Dir(path), nil
+		}
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return "", errNoBinaries
+	}
+	return filepath.Dir(found[len(found)-1]), nil
+}
+
+// serverUser says as whom to run the server, which refuses to be root: then it is
+// the user postgres, or else nobody, to whom the folder is given.
+func serverUser(dir string) (*syscall.SysProcAttr, error) {
+	if os.Geteuid() != 0 {
+		return &syscall.SysProcAttr{}, nil
+	}
+	account, err := user.Lookup("postgres")
+	if err != nil {
+		if account, err = user.Lookup("nobody"); err != nil {
+			return nil, fmt.Errorf("find a user for the server: %w", err)
+		}
+	}
+	uid, errUID := strconv.ParseUint(account.Uid, 10, 32)
+	gid, errGID := strconv.ParseUint(account.Gid, 10, 32)
+	if err := errors.Join(errUID, errGID, os.Chown(dir, int(uid), int(gid))); err != nil {
+		return nil, fmt.Errorf("give the folder to the server's user: %w", err)
+	}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
+}

@@ -1,0 +1,129 @@
+// Package postgrestest gives tests a real PostgreSQL: a throwaway cluster that
+// lives as long as the test process, or the server that GWANMUN_TEST_PG names.
+// Each caller gets a fresh, empty database.
+//
+// Without PostgreSQL's server binaries a test that asks for a database is
+// skipped, and says so; where the variable CI is set it fails.
+package postgrestest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ServerVariable names the environment variable with the DSN of a server that
+// exists. Its user must be allowed to make databases.
+const ServerVariable = "GWANMUN_TEST_PG"
+
+// adminTimeout bounds making or dropping a database.
+const adminTimeout = 30 * time.Second
+
+var (
+	shared struct {
+		sync.Once
+		cluster *cluster
+		err     error
+	}
+	errNoBinaries = errors.New("no PostgreSQL server found in PATH or /usr/lib/postgresql")
+)
+
+// Main runs a package's tests and then stops the cluster, if one was started:
+//
+//	func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+//
+// A package without it leaves that to the kernel, which stops the server when
+// the test process is gone (on Linux), but leaves its files.
+func Main(m *testing.M) int {
+	code := m.Run()
+	if shared.cluster == nil {
+		return code
+	}
+	if err := shared.cluster.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop PostgreSQL:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// DSN returns the DSN of a fresh, empty database, which is dropped when the test
+// ends, whoever is connected to it then.
+func DSN(t testing.TB) string {
+	t.Helper()
+	return create(t, "template0")
+}
+
+// Clone returns the DSN of a fresh copy of the database that dsn names, which no
+// one may be connected to. It is dropped when the test ends.
+func Clone(t testing.TB, dsn string) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal("read DSN of the database to copy: not a URL")
+	}
+	return create(t, u.Path[1:])
+}
+
+// Server returns the DSN of the server itself, for a test that needs to look at
+// other sessions than its own.
+func Server(t testing.TB) string {
+	t.Helper()
+	if dsn := os.Getenv(ServerVariable); dsn != "" {
+		return dsn
+	}
+	shared.Do(func() { shared.cluster, shared.err = startCluster() })
+	switch {
+	case shared.err == nil:
+		return shared.cluster.dsn()
+	case errors.Is(shared.err, errNoBinaries) && os.Getenv("CI") == "":
+		t.Skipf("SKIPPED, PostgreSQL NOT TESTED: %s; install it, or name a server in %s", shared.err, ServerVariable)
+	default:
+		t.Fatalf("start PostgreSQL: %s", shared.err)
+	}
+	return ""
+}
+
+func create(t testing.TB, template string) string {
+	t.Helper()
+	server := Server(t)
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme == "" {
+		t.Fatalf("%s must be a DSN of the form postgres://...", ServerVariable)
+	}
+	suffix := make([]byte, 6)
+	if _, err := rand.Read(suffix); err != nil {
+		t.Fatal(err)
+	}
+	name := "gwanmun_test_" + hex.EncodeToString(suffix)
+	quoted := pgx.Identifier{name}.Sanitize()
+	if err := execute(server, "CREATE DATABASE "+quoted+" TEMPLATE "+pgx.Identifier{template}.Sanitize()); err != nil {
+		t.Fatalf("create a database: %s", err)
+	}
+	t.Cleanup(func() {
+		if err := execute(server, "DROP DATABASE "+quoted+" WITH (FORCE)"); err != nil {
+			t.Errorf("drop the test's database: %s", err)
+		}
+	})
+	u.Path = "/" + name
+	return u.String()
+}
+
+func execute(dsn, statement string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, statement)
+	return errors.Join(err, conn.Close(ctx))
+}
