@@ -101,8 +101,12 @@ type Server struct {
 	endStreams  context.CancelFunc
 	stopOnce    sync.Once
 	stopErr     error
+	polling     context.Context //nolint:containedctx // ends with the server, not with a call
 	stopPolling context.CancelFunc
-	running     sync.WaitGroup
+
+	// starting keeps Serve from starting anything once Stop waits for running.
+	starting sync.Mutex
+	running  sync.WaitGroup
 }
 
 // New builds the server and registers the services. It listens on nothing yet.
@@ -119,6 +123,7 @@ func New(o Options) (*Server, error) {
 		}),
 	}
 	s.streamsEnd, s.endStreams = context.WithCancel(context.Background())
+	s.polling, s.stopPolling = context.WithCancel(context.Background())
 	if s.listen == nil {
 		s.listen = new(net.ListenConfig).Listen
 	}
@@ -228,9 +233,23 @@ func (s *Server) AdminAddr() net.Addr { return s.adminListener.Addr() }
 // Serve serves both ports until ctx is done, which is no error, or until a
 // listener fails. It returns without stopping anything: calls go on until Stop.
 func (s *Server) Serve(ctx context.Context) error {
-	polling, stopPolling := context.WithCancel(context.WithoutCancel(ctx))
-	s.stopPolling = stopPolling
 	failed := make(chan error, 2)
+	s.start(failed)
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// start starts what Stop waits for.
+func (s *Server) start(failed chan<- error) {
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	if s.isStopping() {
+		return
+	}
 	s.running.Go(func() {
 		if err := s.grpc.Serve(s.grpcListener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			failed <- fmt.Errorf("serve grpc: %w", err)
@@ -241,11 +260,5 @@ func (s *Server) Serve(ctx context.Context) error {
 			failed <- fmt.Errorf("serve admin: %w", err)
 		}
 	})
-	s.running.Go(func() { s.followReadiness(polling) })
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-failed:
-		return err
-	}
+	s.running.Go(func() { s.followReadiness(s.polling) })
 }

@@ -40,10 +40,10 @@ func (s *Server) Stop(ctx context.Context) error {
 }
 
 func (s *Server) stop(ctx context.Context) error {
-	close(s.stopping) // /readyz and streams see it from here on
-	if s.stopPolling != nil {
-		s.stopPolling()
-	}
+	s.starting.Lock()
+	close(s.stopping) // /readyz, streams and Serve see it from here on
+	s.starting.Unlock()
+	s.stopPolling()
 	s.health.Shutdown()
 	defer time.AfterFunc(streamGrace, s.endStreams).Stop()
 	defer s.endStreams()
@@ -95,7 +95,7 @@ func (s *Server) stillRunning() string {
 	var left []string
 	for _, m := range s.methods {
 		if n := m.running.Load(); n > 0 {
-			left = append(left, fmt.Sprintf("%d x %s", n, m.name))
+			left = append(left, fmt.Sprintf("%s (%d)", m.name, n))
 		}
 	}
 	slices.Sort(left)
