@@ -63,9 +63,6 @@ func New(flags Flags, dial Dialer, now func() time.Time, registry prometheus.Reg
 // The deadline is set on the socket once, so a peer that trickles bytes gains
 // no time by it.
 func (l *Link) Exchange(ctx context.Context, call Call) Result {
-	if left := call.Deadline.Sub(l.now()); left <= 0 {
-		return Result{Sent: SentNone, Err: ErrNoTime}
-	}
 	conn, err := l.connect(ctx, call.Deadline)
 	if err != nil {
 		return Result{Sent: SentNone, Err: err}
@@ -130,7 +127,7 @@ func (l *Link) converse(ctx context.Context, conn net.Conn, call Call) Result {
 		return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", ErrAbandoned, ctx.Err())}
 	}
 
-	res := l.write(conn, call.Frame, start)
+	res := l.write(ctx, conn, call.Frame, start)
 	if res.Sent == SentNone {
 		return res
 	}
@@ -142,15 +139,22 @@ func (l *Link) converse(ctx context.Context, conn net.Conn, call Call) Result {
 }
 
 // write hands the request to the kernel, in one call, once.
-func (l *Link) write(conn net.Conn, frame []byte, at time.Time) Result {
+func (l *Link) write(ctx context.Context, conn net.Conn, frame []byte, at time.Time) Result {
 	n, err := conn.Write(frame)
-	switch {
-	case n <= 0 && err != nil:
-		return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", ErrWrite, err)}
-	case n < len(frame) || err != nil:
-		return Result{Sent: SentSome, SentAt: at, Err: fmt.Errorf("%w: %d of %d bytes: %w", ErrWrite, n, len(frame), err)}
-	default:
+	if n == len(frame) && err == nil {
 		return Result{Sent: SentAll, SentAt: at}
+	}
+	kind := ErrWrite
+	if ctx.Err() != nil {
+		kind = ErrAbandoned
+	}
+	switch {
+	case err == nil: // against io.Writer's contract, so n is not believed either
+		return Result{Sent: SentSome, SentAt: at, Err: fmt.Errorf("%w: %w", kind, io.ErrShortWrite)}
+	case n <= 0:
+		return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", kind, err)}
+	default:
+		return Result{Sent: SentSome, SentAt: at, Err: fmt.Errorf("%w: %d of %d bytes: %w", kind, n, len(frame), err)}
 	}
 }
 

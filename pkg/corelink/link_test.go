@@ -1,0 +1,155 @@
+package corelink_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gwanmun/gwanmun/pkg/corelink"
+	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+// Every concurrent exchange gets the answer to its own request.
+func TestExchange_Concurrent(t *testing.T) {
+	h := serve(t, func(conn *net.TCPConn) error {
+		b := make([]byte, telegram.RequestLength)
+		if _, err := io.ReadFull(conn, b); err != nil {
+			return err
+		}
+		m, err := telegram.ParsePaymentRequest(b)
+		if err != nil {
+			return err
+		}
+		if _, err := conn.Write(approval(m.TranID)); err != nil {
+			return err
+		}
+		return outlast(conn)
+	})
+	link := newLink(patient(h.addr), dialer())
+	var work sync.WaitGroup
+	for n := range 50 {
+		work.Go(func() {
+			call := callFor(t, tranid.ID(fmt.Sprintf("GWMNU20260301%09d", n)))
+			if res := link.Exchange(t.Context(), call); !res.Answered() {
+				t.Errorf("exchange %d: sent %s, error %v", n, res.Sent, res.Err)
+			}
+		})
+	}
+	work.Wait()
+}
+
+// openFiles is how many descriptors this process has.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("no /proc here")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func TestExchange_LeavesNoSocketBehind(t *testing.T) {
+	quick := patient()
+	quick.ReadTimeout = time.Millisecond
+	behaviours := []func(*net.TCPConn) error{
+		answering(approval(paymentID)), answering(approval(otherID)), sendAndClose(nil), sendAndReset(nil), outlastAll,
+	}
+	before := openFiles(t)
+	for _, behave := range behaviours {
+		h := serve(t, behave)
+		quick.CoreAddr = []string{h.addr}
+		for range 20 {
+			newLink(quick, dialer()).Exchange(t.Context(), callFor(t, paymentID))
+			t.Logf("ended: %v", <-h.ends)
+		}
+	}
+	// A listener of each behaviour is still open, and a core may be closing its
+	// last connection.
+	if after := openFiles(t); after > before+2*len(behaviours) {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func outlastAll(conn *net.TCPConn) error {
+	_, err := io.Copy(io.Discard, conn)
+	return err
+}
+
+// observed is how many round trips of tx were timed.
+func observed(t *testing.T, registry *prometheus.Registry, tx string) uint64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == "gwanmun_core_roundtrip_seconds" && m.GetLabel()[0].GetValue() == tx {
+				return m.GetHistogram().GetSampleCount()
+			}
+		}
+	}
+	return 0
+}
+
+func TestExchange_TimesWhatLeft(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	h := serve(t, answering(approval(paymentID)))
+	link := corelink.New(patient(refusing(t), h.addr), dialer(), time.Now, registry)
+	call := callFor(t, paymentID)
+	link.Exchange(t.Context(), call)
+	call.Check = func([]byte) error { return errEcho }
+	link.Exchange(t.Context(), call)
+	call.Ready = func() error { return errEcho }
+	link.Exchange(t.Context(), call)
+	if n := observed(t, registry, corelink.TxPayment); n != 2 {
+		t.Errorf("%d round trips were timed, want those 2 that sent something", n)
+	}
+}
+
+func TestFlags_Validate(t *testing.T) {
+	cases := map[string]struct {
+		change func(*corelink.Flags)
+		says   string
+	}{
+		"as they are":         {func(*corelink.Flags) {}, ""},
+		"IPv6":                {func(f *corelink.Flags) { f.CoreAddr = []string{"[::1]:9099"} }, ""},
+		"no address":          {func(f *corelink.Flags) { f.CoreAddr = nil }, "--core-addr"},
+		"no port":             {func(f *corelink.Flags) { f.CoreAddr = append(f.CoreAddr, "core") }, "--core-addr"},
+		"empty port":          {func(f *corelink.Flags) { f.CoreAddr = []string{"core:"} }, "--core-addr"},
+		"no read time-out":    {func(f *corelink.Flags) { f.ReadTimeout = 0 }, "--read-timeout"},
+		"negative connecting": {func(f *corelink.Flags) { f.ConnectTimeout = -1 }, "--connect-timeout"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			flags := customary("127.0.0.1:9099")
+			c.change(&flags)
+			err := flags.Validate()
+			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("error %v, want one that says %q", err, c.says)
+			}
+		})
+	}
+}
+
+func TestSent_String(t *testing.T) {
+	for sent, name := range map[corelink.Sent]string{
+		corelink.SentNone: "none", corelink.SentSome: "some", corelink.SentAll: "all", 0: "INVALID(0)",
+	} {
+		if sent.String() != name {
+			t.Errorf("%d is %q, want %q", uint8(sent), sent, name)
+		}
+	}
+}
