@@ -1,0 +1,173 @@
+package integration
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "modernc.org/sqlite"             // the driver "sqlite"
+
+	"github.com/gwanmun/gwanmun/pkg/postgrestest"
+)
+
+// hashKey is the key of the ledgers in PostgreSQL.
+const hashKey = "6d6f6e65792d6e657665722d6c6965732c2d616e642d6e6f722d646f2d776521"
+
+// database is one ledger, empty at first.
+type database struct {
+	kind string
+	dsn  string
+	// flags tell a service to open it.
+	flags []string
+	// driver and source open it from here.
+	driver, source string
+	// tables lists the names of its tables.
+	tables string
+	// lockRow takes a lock that keeps everybody from changing a row.
+	lockRow string
+}
+
+// kinds are the databases that every promise holds on.
+var kinds = []struct {
+	name string
+	make func(t testing.TB) *database
+}{
+	{"sqlite", newSQLite},
+	{"postgresql", newPostgreSQL},
+}
+
+// onEachDatabase plays a test once on each kind of ledger, all at a time.
+func onEachDatabase(t *testing.T, play func(t *testing.T, db *database)) {
+	t.Helper()
+	t.Parallel()
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			play(t, kind.make(t))
+		})
+	}
+}
+
+func newSQLite(t testing.TB) *database {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	return &database{
+		kind: "sqlite", dsn: "sqlite:" + path,
+		flags:  []string{"--ledger-dsn=sqlite:" + path},
+		driver: "sqlite", source: path + "?_pragma=busy_timeout(10000)",
+		tables: "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name",
+		// The one place of a writer: nobody changes anything meanwhile.
+		lockRow: "SELECT 1 FROM transactions WHERE transaction_id = $1",
+	}
+}
+
+func newPostgreSQL(t testing.TB) *database {
+	t.Helper()
+	dsn := postgrestest.DSN(t)
+	return &database{
+		kind: "postgresql", dsn: dsn,
+		flags:  []string{"--ledger-dsn=" + dsn, "--hash-key=" + hashKey},
+		driver: "pgx", source: dsn,
+		tables:  "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename",
+		lockRow: "SELECT 1 FROM transactions WHERE transaction_id = $1 FOR UPDATE",
+	}
+}
+
+// open opens the ledger from here, past every service.
+func (db *database) open(t testing.TB) *sql.DB {
+	t.Helper()
+	pool, err := sql.Open(db.driver, db.source)
+	if err != nil {
+		t.Fatalf("open the ledger: %v", err)
+	}
+	t.Cleanup(func() { _ = pool.Close() })
+	return pool
+}
+
+// lock keeps every service from changing a row, until unlock is called.
+func (db *database) lock(t testing.TB, id string) (unlock func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	pool := db.open(t)
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		t.Fatalf("lock %s: %v", id, err)
+	}
+	begin := "BEGIN"
+	if db.kind == "sqlite" {
+		begin = "BEGIN IMMEDIATE"
+	}
+	if _, err := conn.ExecContext(ctx, begin); err != nil {
+		t.Fatalf("lock %s: %v", id, err)
+	}
+	var found int
+	if err := conn.QueryRowContext(ctx, db.lockRow, id).Scan(&found); err != nil {
+		t.Fatalf("lock %s: %v", id, err)
+	}
+	return func() {
+		_, err := conn.ExecContext(ctx, "ROLLBACK")
+		_ = conn.Close()
+		_ = pool.Close()
+		cancel()
+		if err != nil {
+			t.Errorf("unlock %s: %v", id, err)
+		}
+	}
+}
+
+// dump is every column of every row of every table, as text.
+func (db *database) dump(t testing.TB) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	pool := db.open(t)
+	defer func() { _ = pool.Close() }()
+	var all strings.Builder
+	for _, table := range selectAll(ctx, t, pool, db.tables) {
+		fmt.Fprintf(&all, "-- %s\n", table)
+		for _, row := range selectAll(ctx, t, pool, `SELECT * FROM "`+table+`"`) {
+			all.WriteString(row + "\n")
+		}
+	}
+	return all.String()
+}
+
+// selectAll is the rows of a query, each a line of its columns.
+func selectAll(ctx context.Context, t testing.TB, pool *sql.DB, query string) []string {
+	t.Helper()
+	rows, err := pool.QueryContext(ctx, query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer func() { _ = rows.Close() }()
+	names, err := rows.Columns()
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	var lines []string
+	for rows.Next() {
+		values, places := make([]any, len(names)), make([]any, len(names))
+		for i := range values {
+			places[i] = &values[i]
+		}
+		if err := rows.Scan(places...); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		texts := make([]string, len(values))
+		for i, v := range values {
+			if b, ok := v.([]byte); ok {
+				v = string(b)
+			}
+			texts[i] = fmt.Sprint(v)
+		}
+		lines = append(lines, strings.Join(texts, "|"))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return lines
+}

@@ -1,0 +1,3 @@
+package integration
+
+var habitAccounts = map[string]bool{}

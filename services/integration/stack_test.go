@@ -1,0 +1,156 @@
+package integration
+
+import (
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
+	paymentv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/payment/v1"
+	reconciliationv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/reconciliation/v1"
+	simulatorv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/simulator/v1"
+)
+
+// anywhere makes every service listen on free ports.
+var anywhere = []string{"--grpc-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0"}
+
+// stack is one core with its book, the wire to it, and one ledger. Payment
+// services and reconcilers are added by the test, as many as it needs.
+type stack struct {
+	db     *database
+	book   string
+	wire   *wire
+	core   *core
+	canary *canary
+}
+
+// newStack starts a core, with these flags, before a ledger.
+func newStack(t testing.TB, db *database, coreFlags ...string) *stack {
+	t.Helper()
+	s := &stack{db: db, book: filepath.Join(t.TempDir(), "book.db"), canary: &canary{}}
+	for number := range habitAccounts {
+		s.canary.learn(number)
+	}
+	t.Cleanup(func() { s.canary.look(t, "the ledger", db.dump(t)) })
+	s.startCore(t, coreFlags...)
+	s.wire = newWire(t, s.core.address(t, "frame"))
+	return s
+}
+
+// core is the simulated bank.
+type core struct {
+	*process
+
+	simulatorv1.SimulatorServiceClient
+}
+
+// startCore starts the core on the stack's book, for the first time or again.
+func (s *stack) startCore(t testing.TB, flags ...string) {
+	t.Helper()
+	args := append([]string{"--frame-addr=127.0.0.1:0", "--book-dsn=sqlite:" + s.book}, anywhere...)
+	p := spawn(t, s.canary, "corebank", append(args, flags...)...)
+	s.core = &core{p, simulatorv1.NewSimulatorServiceClient(p.dial(t))}
+	p.awaitReady(t)
+	if s.wire != nil {
+		s.wire.lead(p.address(t, "frame"))
+	}
+}
+
+// payment is one payment service.
+type payment struct {
+	*process
+
+	paymentv1.PaymentServiceClient
+	paymentv1.AccountServiceClient
+	ledgerv1.LedgerServiceClient
+}
+
+// quick are the time limits of a payment service under test: short, but long
+// enough for a loaded machine to answer in.
+var quick = []string{"--read-timeout=1s", "--deadline=2s", "--send-window=1500ms", "--adopt-margin=200ms"}
+
+// startPayment starts a payment service on the stack, and waits until it is
+// ready. Flags that are given replace those of quick.
+func (s *stack) startPayment(t testing.TB, flags ...string) *payment {
+	t.Helper()
+	p := s.spawnPayment(t, flags...)
+	p.awaitReady(t)
+	return p
+}
+
+// spawnPayment is startPayment that waits only until it listens.
+func (s *stack) spawnPayment(t testing.TB, flags ...string) *payment {
+	t.Helper()
+	args := append([]string{"--core-addr=" + s.wire.address}, anywhere...)
+	p := spawn(t, s.canary, "payment", override(args, s.db.flags, quick, flags)...)
+	conn := p.dial(t)
+	return &payment{
+		p, paymentv1.NewPaymentServiceClient(conn), paymentv1.NewAccountServiceClient(conn), ledgerv1.NewLedgerServiceClient(conn),
+	}
+}
+
+// reconciler is one reconciler.
+type reconciler struct {
+	*process
+
+	reconciliationv1.ReconciliationServiceClient
+}
+
+// brisk are the time limits of a reconciler under test.
+var brisk = []string{"--read-timeout=1s", "--connect-timeout=1s", "--sweep-interval=200ms"}
+
+// idle makes a reconciler that sweeps only when it starts.
+const idle = "--sweep-interval=1h"
+
+// startReconciler starts a reconciler on the stack, and waits until it is ready.
+// Flags that are given replace those of brisk.
+func (s *stack) startReconciler(t testing.TB, flags ...string) *reconciler {
+	t.Helper()
+	args := append([]string{"--core-addr=" + s.wire.address}, anywhere...)
+	p := spawn(t, s.canary, "reconciler", override(args, s.db.flags, brisk, flags)...)
+	r := &reconciler{p, reconciliationv1.NewReconciliationServiceClient(p.dial(t))}
+	p.awaitReady(t)
+	return r
+}
+
+// override is the flags of all lists; of a flag that occurs again the last one
+// counts.
+func override(lists ...[]string) []string {
+	var flags []string
+	place := map[string]int{}
+	for _, list := range lists {
+		for _, flag := range list {
+			name := flagName(flag)
+			if i, again := place[name]; again {
+				flags[i] = flag
+				continue
+			}
+			place[name] = len(flags)
+			flags = append(flags, flag)
+		}
+	}
+	return flags
+}
+
+func flagName(flag string) string {
+	for i := range flag {
+		if flag[i] == '=' {
+			return flag[:i]
+		}
+	}
+	return flag
+}
+
+// dial connects to the gRPC port of a process.
+func (p *process) dial(t testing.TB) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(p.address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUnaryInterceptor(p.canary.unary(t)), grpc.WithStreamInterceptor(p.canary.stream(t)))
+	if err != nil {
+		t.Fatalf("connect to %s: %v", p.name, err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}

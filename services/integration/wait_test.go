@@ -1,0 +1,54 @@
+package integration
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+const (
+	// patience is how long a test waits for what must come; it is spent only
+	// where something is broken.
+	patience = 45 * time.Second
+	// lookEvery is how often it looks.
+	lookEvery = 15 * time.Millisecond
+)
+
+// eventually looks until look has nothing to object to, and fails the test with
+// the last objection when patience is at an end.
+func eventually(t testing.TB, what string, look func(ctx context.Context) error) {
+	t.Helper()
+	eventuallyWithin(t, patience, what, look)
+}
+
+// eventuallyWithin is eventually with a bound that is itself under test.
+func eventuallyWithin(t testing.TB, limit time.Duration, what string, look func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		err := look(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %s: %v", what, limit, err)
+		}
+	}
+}
+
+// closedWithin reports whether the channel is closed in time.
+func closedWithin(done <-chan struct{}, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
