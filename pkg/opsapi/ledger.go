@@ -195,16 +195,17 @@ func period(from, to *timestamppb.Timestamp) (time.Time, time.Time, error) {
 	return start, end, nil
 }
 
-var errMoment = errors.New("must be a time of the years 1 to 9999")
+var errMoment = errors.New("must be a valid time, after the first moment of year 1")
 
 func moment(field string, t *timestamppb.Timestamp) (time.Time, error) {
 	if t == nil {
 		return time.Time{}, nil
 	}
-	if t.CheckValid() != nil {
+	at := t.AsTime()
+	if t.CheckValid() != nil || at.IsZero() { // the zero time would not bound at all
 		return time.Time{}, invalid(field, errMoment)
 	}
-	return t.AsTime(), nil
+	return at, nil
 }
 
 // invalid refuses a request because of one field. The error is shown, so it

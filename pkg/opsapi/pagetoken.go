@@ -63,6 +63,9 @@ func parsePageToken(token string, filters fingerprint) (*ledger.Cursor, error) {
 	if token == "" {
 		return nil, nil //nolint:nilnil // no token is the first page
 	}
+	if len(token) != base64.RawURLEncoding.EncodedLen(tokenLength) {
+		return nil, errPageToken // the decoder overlooks line feeds
+	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(b) != tokenLength || b[0] != tokenVersion {
 		return nil, errPageToken
