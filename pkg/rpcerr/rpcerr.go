@@ -18,10 +18,11 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 	"github.com/gwanmun/gwanmun/pkg/ledgerpb"
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
+	"github.com/gwanmun/gwanmun/proto/reason"
 )
 
 // Domain is that of our google.rpc.ErrorInfo.
-const Domain = "gwanmun"
+const Domain = reason.Domain
 
 // The metadata of our google.rpc.ErrorInfo.
 const (
@@ -121,19 +122,19 @@ func callerGone(ctx context.Context) *status.Status {
 // refused is the status of a refusal. A reason that the table does not have is
 // a fault of ours, never another reason.
 func refused(ctx context.Context, r *ledger.Refusal) *status.Status {
-	reason := r.Reason
-	entry, ok := answers[reason]
+	why := r.Reason
+	entry, ok := answers[why]
 	if !ok {
-		reason = ledger.ReasonInternal
-		entry = answers[reason]
+		why = ledger.ReasonInternal
+		entry = answers[why]
 	}
 	st := status.New(entry.code, entry.message)
 	// No detail of ours can fail to marshal but for bad UTF-8 in a stored row;
 	// the code and the reason stand even then.
 	for _, all := range [][]protoadapt.MessageV1{
-		details(ctx, reason, r),
-		{errorInfo(ctx, reason, r)},
-		{errorInfo(ctx, reason, &ledger.Refusal{})},
+		details(ctx, why, r),
+		{errorInfo(ctx, why, r)},
+		{errorInfo(ctx, why, &ledger.Refusal{})},
 	} {
 		if detailed, err := st.WithDetails(all...); err == nil {
 			return detailed
@@ -142,8 +143,8 @@ func refused(ctx context.Context, r *ledger.Refusal) *status.Status {
 	return st
 }
 
-func details(ctx context.Context, reason ledger.Reason, r *ledger.Refusal) []protoadapt.MessageV1 {
-	out := []protoadapt.MessageV1{errorInfo(ctx, reason, r)}
+func details(ctx context.Context, why ledger.Reason, r *ledger.Refusal) []protoadapt.MessageV1 {
+	out := []protoadapt.MessageV1{errorInfo(ctx, why, r)}
 	if r.Transaction != nil {
 		out = append(out, ledgerpb.Transaction(r.Transaction))
 	}
@@ -157,7 +158,7 @@ func details(ctx context.Context, reason ledger.Reason, r *ledger.Refusal) []pro
 }
 
 // errorInfo has the metadata that apply.
-func errorInfo(ctx context.Context, reason ledger.Reason, r *ledger.Refusal) *errdetails.ErrorInfo {
+func errorInfo(ctx context.Context, why ledger.Reason, r *ledger.Refusal) *errdetails.ErrorInfo {
 	metadata := make(map[string]string, 5)
 	if id := telemetry.CorrelationID(ctx); id != "" {
 		metadata[metaCorrelationID] = id
@@ -172,7 +173,7 @@ func errorInfo(ctx context.Context, reason ledger.Reason, r *ledger.Refusal) *er
 	if r.Replayed {
 		metadata[metaReplayed] = "true"
 	}
-	return &errdetails.ErrorInfo{Reason: reason.String(), Domain: Domain, Metadata: metadata}
+	return &errdetails.ErrorInfo{Reason: why.String(), Domain: Domain, Metadata: metadata}
 }
 
 func badRequest(fields []ledger.FieldViolation) *errdetails.BadRequest {

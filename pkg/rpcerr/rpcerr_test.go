@@ -19,6 +19,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/rpcerr"
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
 	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
+	"github.com/gwanmun/gwanmun/proto/reason"
 )
 
 // table is DESIGN §6, copied by hand.
@@ -62,8 +63,8 @@ func domainReasons() map[string]ledger.Reason {
 func TestReasons_AreOneSetInContractLedgerAndTable(t *testing.T) {
 	contract := map[string]bool{}
 	for name := range ledgerv1.ErrorReason_value {
-		if reason := strings.TrimPrefix(name, "ERROR_REASON_"); reason != "UNSPECIFIED" {
-			contract[reason] = true
+		if name := strings.TrimPrefix(name, "ERROR_REASON_"); name != "UNSPECIFIED" {
+			contract[name] = true
 		}
 	}
 	domain := map[string]bool{}
@@ -84,9 +85,9 @@ func TestReasons_AreOneSetInContractLedgerAndTable(t *testing.T) {
 
 func TestToStatus_EveryReasonHasItsCodeAndASafeMessage(t *testing.T) {
 	seen := map[string]string{}
-	for name, reason := range domainReasons() {
+	for name, why := range domainReasons() {
 		cause := errors.New("dial tcp 10.0.0.1:9099: SELECT * FROM secret")
-		st := rpcerr.ToStatus(context.Background(), fmt.Errorf("pay: %w", &ledger.Refusal{Reason: reason, Err: cause}))
+		st := rpcerr.ToStatus(context.Background(), fmt.Errorf("pay: %w", &ledger.Refusal{Reason: why, Err: cause}))
 		if st.Code() != table[name] {
 			t.Errorf("%s is %s, want %s", name, st.Code(), table[name])
 		}
@@ -98,13 +99,19 @@ func TestToStatus_EveryReasonHasItsCodeAndASafeMessage(t *testing.T) {
 			t.Errorf("%s and %s say the same", name, other)
 		}
 		seen[message] = name
+		if got := reason.Of(st.Err()); got.String() != "ERROR_REASON_"+name {
+			t.Errorf("a caller reads %s as %s", name, got)
+		}
+		if says := strings.Contains(message, "Nothing was"); says != reason.NothingLeft(st.Err()) {
+			t.Errorf("%s says %q, and a caller reads that nothing left: %t", name, message, !says)
+		}
 		if info := detail[*errdetails.ErrorInfo](t, st); info.GetReason() != name || info.GetDomain() != "gwanmun" {
 			t.Errorf("%s has ErrorInfo %v", name, info)
 		}
 		if strings.Contains(st.String()+fmt.Sprint(st.Details()), "secret") {
 			t.Errorf("%s shows its cause: %v", name, st)
 		}
-		if got, ok := rpcerr.Reason(context.Background(), &ledger.Refusal{Reason: reason}); !ok || got != reason {
+		if got, ok := rpcerr.Reason(context.Background(), &ledger.Refusal{Reason: why}); !ok || got != why {
 			t.Errorf("Reason of %s is %s, %t", name, got, ok)
 		}
 	}
@@ -220,8 +227,8 @@ func TestToStatus_WhatIsNotKnownIsInternalAndSaysNothing(t *testing.T) {
 		if strings.Contains(st.Message(), "10.0.0.1") {
 			t.Errorf("%s shows its cause: %q", name, st.Message())
 		}
-		if reason, ok := rpcerr.Reason(context.Background(), err); !ok || reason != ledger.ReasonInternal {
-			t.Errorf("Reason of %s is %s, %t", name, reason, ok)
+		if got, ok := rpcerr.Reason(context.Background(), err); !ok || got != ledger.ReasonInternal {
+			t.Errorf("Reason of %s is %s, %t", name, got, ok)
 		}
 	}
 }
@@ -249,8 +256,8 @@ func TestToStatus_TheCallersOwnEndIsNoFaultOfOurs(t *testing.T) {
 		if st.Code() != c.want || len(st.Details()) != 0 {
 			t.Errorf("%s is %v with %v, want %s without details", c.name, st, st.Details(), c.want)
 		}
-		if reason, ok := rpcerr.Reason(c.ctx, err); ok {
-			t.Errorf("Reason of %s is %s", c.name, reason)
+		if got, ok := rpcerr.Reason(c.ctx, err); ok {
+			t.Errorf("Reason of %s is %s", c.name, got)
 		}
 		// A refusal says more than that the caller has left.
 		if st := rpcerr.ToStatus(c.ctx, &ledger.Refusal{Reason: ledger.ReasonOutcomeUnknown, Err: err}); len(st.Details()) != 1 {
@@ -267,7 +274,7 @@ func TestToStatus_PassesOnWhatIsAStatusItself(t *testing.T) {
 	if st := rpcerr.ToStatus(context.Background(), nil); st.Code() != codes.OK || st.Err() != nil {
 		t.Errorf("nil is %v", st)
 	}
-	if reason, ok := rpcerr.Reason(context.Background(), nil); ok {
-		t.Errorf("nil has reason %s", reason)
+	if got, ok := rpcerr.Reason(context.Background(), nil); ok {
+		t.Errorf("nil has reason %s", got)
 	}
 }

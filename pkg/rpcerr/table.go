@@ -101,10 +101,10 @@ var answers = map[ledger.Reason]answer{
 	},
 	ledger.ReasonUnauthenticated: {
 		codes.Unauthenticated,
-		"the call names no client that is known",
+		"the call names no client that is known. Nothing was sent.",
 	},
 	ledger.ReasonPermissionDenied: {
 		codes.PermissionDenied,
-		"this client may not call this",
+		"this client may not call this. Nothing was sent.",
 	},
 }
