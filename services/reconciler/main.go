@@ -1,0 +1,118 @@
+// Command reconciler finds out what the payment service could not: it asks the
+// core about UNKNOWN transactions until they are final, on its own and when an
+// operator asks it to.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+
+	reconciliationv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/reconciliation/v1"
+
+	"github.com/gwanmun/gwanmun/pkg/cmdline"
+	"github.com/gwanmun/gwanmun/pkg/corelink"
+	"github.com/gwanmun/gwanmun/pkg/ledger/gormstore"
+	"github.com/gwanmun/gwanmun/pkg/rpcserver"
+	"github.com/gwanmun/gwanmun/pkg/telemetry"
+	"github.com/gwanmun/gwanmun/services/reconciler/grpcapi"
+	"github.com/gwanmun/gwanmun/services/reconciler/resolve"
+)
+
+// config is every flag of the command.
+type config struct {
+	Server  rpcserver.Flags `embed:""`
+	Ledger  gormstore.Flags `embed:""`
+	Core    corelink.Flags  `embed:""`
+	Resolve resolve.Flags   `embed:""`
+}
+
+// Validate is called when the flags are read.
+func (c *config) Validate() error {
+	if err := errors.Join(c.Core.Validate(), c.Resolve.Validate()); err != nil {
+		return err
+	}
+	if longest := resolve.RowTime(c.exchangeTime()); c.Resolve.Lease <= longest {
+		return fmt.Errorf("--lease must be longer than %s, the longest that one transaction can take with these time-outs", longest)
+	}
+	return nil
+}
+
+func (c *config) exchangeTime() time.Duration { return c.Core.ConnectTimeout + c.Core.ReadTimeout }
+
+func main() { cmdline.Main(run) }
+
+func run(ctx context.Context, args []string) error {
+	var cfg config
+	err := cmdline.Parse("reconciler", telemetry.Version(), "Asks the core about UNKNOWN transactions until they are final.",
+		args, &cfg, map[string]string{"grpc_addr": "127.0.0.1:9092", "admin_addr": "127.0.0.1:8092"}, os.Stdout)
+	if err != nil {
+		return err
+	}
+	logger := telemetry.NewLogger(os.Stderr, cfg.Server.Level(), "reconciler")
+	slog.SetDefault(logger)
+	registry, instance := telemetry.NewRegistry(), telemetry.NewInstance("reconciler")
+	store, _, err := gormstore.Open(ctx, gormstore.Options{Flags: cfg.Ledger, Logger: logger})
+	if err != nil {
+		return openError(err)
+	}
+	resolver := resolve.New(store, corelink.New(cfg.Core, (&net.Dialer{}).DialContext, time.Now, registry), resolve.Options{
+		Flags: cfg.Resolve, ExchangeTime: cfg.exchangeTime(),
+		// The rest of the budget is for giving back claims and closing.
+		StopGrace: cfg.Server.ShutdownTimeout / 2,
+		Instance:  instance, Logger: logger, Registry: registry, Now: time.Now, Random: rand.Float64,
+	})
+	server, err := rpcserver.New(rpcserver.Options{
+		Flags: cfg.Server, Logger: logger, Registry: registry, Ready: resolver.Ready,
+		Services: []string{reconciliationv1.ReconciliationService_ServiceDesc.ServiceName},
+		Register: func(r grpc.ServiceRegistrar) { grpcapi.Register(r, resolver, instance) },
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("build server: %w", err), store.Close())
+	}
+	if err := server.Listen(ctx); err != nil {
+		return errors.Join(err, store.Close())
+	}
+	sweeping, stopSweeping := context.WithCancel(ctx)
+	defer stopSweeping()
+	swept := make(chan struct{})
+	go func() {
+		defer close(swept)
+		resolver.Run(sweeping)
+	}()
+	served := server.Serve(ctx)
+	stopSweeping()
+	return errors.Join(served, shutdown(cfg.Server.ShutdownTimeout, logger, server, swept, store))
+}
+
+// openError says which faults of the ledger are the caller's.
+func openError(err error) error {
+	var usage *gormstore.UsageError
+	if errors.As(err, &usage) {
+		return &cmdline.UsageError{Err: usage.Err}
+	}
+	return fmt.Errorf("open ledger: %w", err)
+}
+
+// shutdown stops taking calls, lets the rows at hand come to an end and their
+// claims be given back, and closes the ledger last, all in one budget.
+func shutdown(budget time.Duration, logger *slog.Logger, server *rpcserver.Server, swept <-chan struct{}, store *gormstore.Store) error {
+	ctx, cancel := context.WithTimeout(context.Background(), budget)
+	defer cancel()
+	err := server.Stop(ctx)
+	select {
+	case <-swept:
+	case <-ctx.Done():
+		err = errors.Join(err, errors.New("the sweep did not end in time"))
+	}
+	err = errors.Join(err, store.Close())
+	logger.Info("stopped", "clean", err == nil)
+	return err
+}

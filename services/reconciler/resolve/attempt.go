@@ -1,0 +1,201 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+)
+
+// reply says whether the core answered in an attempt. The zero reply is that
+// it was not asked.
+type reply uint8
+
+const (
+	replySilent   reply = iota + 1 // asked, and not one valid answer
+	replyAnswered                  // at least one valid answer
+)
+
+// attempt is one try to make one claimed row final. It belongs to one
+// goroutine.
+type attempt struct {
+	r     *Resolver
+	claim ledger.Claim
+	by    ledger.Actor
+
+	// row is the transaction as last read.
+	row   ledger.Transaction
+	steps []Step
+	reply reply
+	// What the core said, for the case that another was faster.
+	inquiry inquiry
+	cancel  cancel
+}
+
+// attempt tries to make a claimed row final. When it returns without error, the
+// claim has ended: the row is final or postponed, or another has it. A panic is
+// a *PanicError.
+func (r *Resolver) attempt(ctx context.Context, claim ledger.Claim, by ledger.Actor) (*attempt, error) {
+	a := &attempt{r: r, claim: claim, by: by, row: claim.Transaction}
+	return a, guarded(func() error { return a.run(ctx) })
+}
+
+func (a *attempt) run(ctx context.Context) error {
+	if v, ok := beforeAsking(&a.row); ok {
+		a.steps = append(a.steps, Step{Outcome: v.why})
+		return a.conclude(ctx, v)
+	}
+	v, err := a.ask(ctx)
+	if err != nil {
+		return err
+	}
+	if v.next == nextSettle {
+		settled, err := a.settle(ctx, v)
+		if settled || err != nil || !a.decided() {
+			return err
+		}
+		// Lost to another's decision to cancel: the same answer now means that.
+		v = afterInquiry(&a.row, a.inquiry)
+		a.note("another has decided to cancel it meanwhile")
+	}
+	if v.next != nextCancel {
+		return a.conclude(ctx, v)
+	}
+	return a.undo(ctx, v)
+}
+
+// decided reports whether the row, as last read, waits for a net cancel.
+func (a *attempt) decided() bool {
+	return a.row.Status == ledger.StatusUnknown && a.row.Decision == ledger.DecisionCancel && !a.row.OperatorOnly()
+}
+
+// ask makes the status inquiry.
+func (a *attempt) ask(ctx context.Context) (verdict, error) {
+	said, step, err := a.r.inquire(ctx, a.row.ID)
+	if err != nil {
+		return verdict{}, err
+	}
+	a.inquiry, a.reply = said, replyAnswered
+	v := afterInquiry(&a.row, said)
+	step.Outcome = v.why
+	if said == inquiryUnanswered {
+		a.reply = replySilent
+		step.Outcome = unsaid("status inquiry", &step)
+	}
+	a.steps = append(a.steps, step)
+	return v, nil
+}
+
+// undo decides to cancel, irrevocably and durably, and only then sends the net
+// cancel, once.
+func (a *attempt) undo(ctx context.Context, v verdict) error {
+	row, err := a.r.store.Decide(ctx, a.row.ID, a.by, v.why)
+	if err != nil {
+		return a.unlessOvertaken(ctx, fmt.Errorf("decide to cancel %s: %w", a.row.ID, err))
+	}
+	a.row = row
+	if !a.decided() {
+		return fmt.Errorf("decide to cancel %s: the ledger took it for a row that is %s", row.ID, row.Status)
+	}
+	said, step, err := a.r.netCancel(ctx, row.ID)
+	if err != nil {
+		return err
+	}
+	a.cancel = said
+	v = a.r.rules.afterCancel(&a.row, a.claim.At, a.inquiry, said)
+	step.Outcome = v.why
+	if said == cancelUnanswered {
+		step.Outcome = unsaid("net cancel", &step)
+	}
+	a.steps = append(a.steps, step)
+	return a.conclude(ctx, v)
+}
+
+// conclude carries out the last verdict of an attempt.
+func (a *attempt) conclude(ctx context.Context, v verdict) error {
+	switch v.next {
+	case nextSettle:
+		_, err := a.settle(ctx, v)
+		return err
+	case nextWait:
+		return a.postpone(ctx, v)
+	case nextLeave:
+		// No postponement: it would make due a row that must never be.
+		return nil
+	default:
+		return fmt.Errorf("resolve %s: verdict %d leads nowhere", a.row.ID, v.next)
+	}
+}
+
+// settle makes the row final. It reports false, and knows the row's state, when
+// another was faster.
+func (a *attempt) settle(ctx context.Context, v verdict) (bool, error) {
+	after, err := a.r.store.Transition(ctx, ledger.Change{
+		ID: a.row.ID, From: ledger.StatusUnknown, To: v.to,
+		Evidence: v.evidence, Method: v.method, Reason: v.why, By: a.by,
+	})
+	if err != nil {
+		return false, a.unlessOvertaken(ctx, fmt.Errorf("make %s %s: %w", a.row.ID, v.to, err))
+	}
+	a.row = after
+	a.r.metrics.resolved(v.to, v.method)
+	a.r.log.InfoContext(ctx, "transaction resolved", "transaction_id", after.ID,
+		"from", ledger.StatusUnknown.String(), "to", v.to.String(),
+		"evidence", v.evidence.String(), "method", v.method.String(), "actor", a.by.Name)
+	return true, nil
+}
+
+// postpone ends the claim of a row that stays UNKNOWN.
+func (a *attempt) postpone(ctx context.Context, v verdict) error {
+	p := a.r.plan.postponement(&a.claim, v)
+	p.By = a.by
+	raised := p.NeedsReview && !a.row.NeedsReview
+	if raised {
+		p.Detail += "; the attempts are used up: needs review"
+	}
+	if err := a.r.store.Postpone(ctx, p); err != nil {
+		return a.unlessOvertaken(ctx, fmt.Errorf("postpone %s: %w", a.row.ID, err))
+	}
+	if raised {
+		a.r.log.WarnContext(ctx, "transaction needs review", "transaction_id", a.row.ID,
+			"attempts", a.row.ResolveAttempts+1, "detail", v.why)
+	}
+	return nil
+}
+
+// unlessOvertaken turns a lost compare-and-set into what won: that is no error.
+// The winner's row is compared with what the core told this attempt.
+func (a *attempt) unlessOvertaken(ctx context.Context, err error) error {
+	var lost *ledger.LostError
+	if !errors.As(err, &lost) {
+		return err
+	}
+	a.row = lost.Current
+	if !a.row.Status.Final() {
+		return nil
+	}
+	a.note(fmt.Sprintf("another was faster: it is %s", a.row.Status))
+	evidence, said := contradiction(a.row.Status, a.inquiry, a.cancel)
+	if evidence == 0 {
+		return nil
+	}
+	return a.ghost(ctx, evidence, said)
+}
+
+// ghost alarms on evidence that a final row is wrong, and keeps it. It is never
+// applied: final is final, and people repair what is left.
+func (a *attempt) ghost(ctx context.Context, evidence ledger.Evidence, said string) error {
+	a.r.metrics.ghosts.Inc()
+	a.r.log.ErrorContext(ctx, "ghost", "transaction_id", a.row.ID, "status", a.row.Status.String(),
+		"row_evidence", a.row.Evidence.String(), "core_said", said)
+	detail := fmt.Sprintf("ghost: the core said %s of a transaction that is %s", said, a.row.Status)
+	a.note(detail)
+	if err := a.r.store.AppendEvent(ctx, a.row.ID, evidence, a.by, detail); err != nil {
+		return fmt.Errorf("keep the evidence against %s: %w", a.row.ID, err)
+	}
+	return nil
+}
+
+// note adds a step that took no exchange.
+func (a *attempt) note(outcome string) { a.steps = append(a.steps, Step{Outcome: outcome}) }

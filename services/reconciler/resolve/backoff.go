@@ -1,0 +1,81 @@
+package resolve
+
+import (
+	"time"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+)
+
+const (
+	// backoffBase is the longest first back-off after an attempt that was
+	// answered without evidence.
+	backoffBase = time.Second
+	// backoffCap is the longest back-off, and that of rows in review.
+	backoffCap = 5 * time.Minute
+)
+
+// plan is when a row is asked again.
+type plan struct {
+	sweep       time.Duration
+	maxAttempts int
+	// random is uniform in [0, 1) and safe for concurrent use.
+	random func() float64
+}
+
+// postponement is what a nextWait verdict makes of a claim on t.
+func (p plan) postponement(c *ledger.Claim, v verdict) ledger.Postponement {
+	t := &c.Transaction
+	attempts := t.ResolveAttempts
+	if v.answered {
+		attempts++
+	}
+	// Waiting for the late window to end is the rule, not a trouble: such a row
+	// is in no need of review, however often it was asked meanwhile.
+	raise := v.answered && v.window.IsZero() && attempts >= p.maxAttempts
+	out := ledger.Postponement{
+		ID: t.ID, Token: c.Token,
+		Answered: v.answered, NotFound: v.notFound, NeedsReview: raise,
+		Delay: p.delay(c, v, attempts, raise || t.NeedsReview),
+	}
+	if v.answered && !t.NeedsReview && attempts <= p.maxAttempts {
+		// The same line every few minutes for ever would drown the history that
+		// a reviewer reads.
+		out.Detail = v.why
+	}
+	return out
+}
+
+func (p plan) delay(c *ledger.Claim, v verdict, attempts int, review bool) time.Duration {
+	switch {
+	case review:
+		return p.jitter(backoffCap)
+	case !v.answered:
+		// An unreachable core costs no attempts, and no time once it is back.
+		return p.jitter(p.sweep)
+	case !v.window.IsZero():
+		// Due right after the window, if that is sooner. The delay is added to a
+		// database clock that is past c.At.
+		left := max(v.window.Sub(c.At), 0) + time.Millisecond
+		return min(left, p.jitter(p.exponential(attempts)))
+	default:
+		return p.jitter(p.exponential(attempts))
+	}
+}
+
+// exponential is the back-off after this many answered attempts, before jitter.
+func (p plan) exponential(attempts int) time.Duration {
+	d := min(backoffBase, p.sweep)
+	for range attempts - 1 {
+		if d >= backoffCap {
+			break
+		}
+		d *= 2
+	}
+	return min(d, backoffCap)
+}
+
+// jitter is between half of d and d, so that rows which fell due together do
+// not stay together.
+func (p plan) jitter(d time.Duration) time.Duration {
+	return d/2 + time.Duration(p.random()*float64(d/2))
+}

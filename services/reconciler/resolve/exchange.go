@@ -1,0 +1,123 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gwanmun/gwanmun/pkg/corelink"
+	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+// Step is one exchange with the core, or one thing that was settled or left
+// alone without any. It holds nothing that may not be shown.
+type Step struct {
+	// MTI is of the telegram that was sent; empty when none was.
+	MTI string
+	// Request and Response are the frames, masked; Response is what came back,
+	// whole or not.
+	Request, Response []byte
+	// Processed and CancelResult are the flag of the answer, ResponseCode and
+	// CoreMessage its code and text; empty when no valid answer came.
+	Processed    string
+	CancelResult string
+	ResponseCode string
+	CoreMessage  string
+	// Outcome is what followed, in a sentence.
+	Outcome string
+}
+
+// errEcho says that an answer is another transaction's.
+var errEcho = errors.New("the answer is another transaction's")
+
+func echoes(got, want tranid.ID) error {
+	if got != want {
+		return errEcho
+	}
+	return nil
+}
+
+// inquire asks the core about a transaction: 0400. Its error is a fault of
+// ours; a core that does not answer is an inquiryUnanswered.
+func (r *Resolver) inquire(ctx context.Context, id tranid.ID) (inquiry, Step, error) {
+	frame, err := telegram.StatusRequest{TranID: id}.AppendTo(nil)
+	if err != nil {
+		return 0, Step{}, fmt.Errorf("encode the status inquiry about %s: %w", id, err)
+	}
+	var answer telegram.StatusAnswer
+	res := r.exchange(ctx, corelink.Call{
+		Tx: corelink.TxStatusInquiry, Kind: corelink.Inquiry, Frame: frame,
+		Check: func(b []byte) error {
+			var err error
+			if answer, err = telegram.ParseStatusAnswer(b); err != nil {
+				return err
+			}
+			return echoes(answer.TranID, id)
+		},
+	})
+	step := sentStep(frame, &res)
+	if !res.Answered() {
+		r.log.InfoContext(ctx, "status inquiry unanswered", "transaction_id", id, "sent", res.Sent.String(), "error", res.Err)
+		return inquiryUnanswered, step, nil
+	}
+	step.Processed, step.ResponseCode, step.CoreMessage = answer.Processed, answer.ResponseCode, answer.Message.Value
+	return inquiryOf(answer.Processed, answer.ResponseCode), step, nil
+}
+
+// netCancel tells the core to cancel a transaction: 0420, once. Its error is a
+// fault of ours.
+func (r *Resolver) netCancel(ctx context.Context, id tranid.ID) (cancel, Step, error) {
+	frame, err := telegram.CancelRequest{TranID: id}.AppendTo(nil)
+	if err != nil {
+		return 0, Step{}, fmt.Errorf("encode the net cancel of %s: %w", id, err)
+	}
+	var answer telegram.CancelAnswer
+	res := r.exchange(ctx, corelink.Call{
+		Tx: corelink.TxNetCancel, Kind: corelink.Mutation, Frame: frame,
+		Check: func(b []byte) error {
+			var err error
+			if answer, err = telegram.ParseCancelAnswer(b); err != nil {
+				return err
+			}
+			return echoes(answer.TranID, id)
+		},
+	})
+	step := sentStep(frame, &res)
+	if !res.Answered() {
+		r.log.InfoContext(ctx, "net cancel unanswered", "transaction_id", id, "sent", res.Sent.String(), "error", res.Err)
+		return cancelUnanswered, step, nil
+	}
+	step.CancelResult, step.ResponseCode, step.CoreMessage = answer.CancelResult, answer.ResponseCode, answer.Message.Value
+	return cancelOf(answer.CancelResult, answer.ResponseCode), step, nil
+}
+
+func (r *Resolver) exchange(ctx context.Context, call corelink.Call) corelink.Result {
+	call.AnswerLength = telegram.AnswerLength
+	call.Deadline = r.opts.Now().Add(r.opts.ExchangeTime)
+	return r.core.Exchange(ctx, call)
+}
+
+// sentStep is the part of a Step that holds whatever the answer means.
+func sentStep(frame []byte, res *corelink.Result) Step {
+	if res.Sent == corelink.SentNone {
+		return Step{}
+	}
+	step := Step{MTI: telegram.MTI(frame), Request: telegram.Mask(frame)}
+	if len(res.Answer) > 0 {
+		step.Response = telegram.Mask(res.Answer)
+	}
+	return step
+}
+
+// unsaid is the Outcome of a step without a valid answer.
+func unsaid(what string, step *Step) string {
+	switch {
+	case step.MTI == "":
+		return "the " + what + " was not sent: no connection to the core"
+	case len(step.Response) == 0:
+		return "the core did not answer the " + what
+	default:
+		return "what came back is no answer to the " + what
+	}
+}

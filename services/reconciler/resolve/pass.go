@@ -1,0 +1,228 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/telemetry"
+)
+
+const (
+	// workers is how many rows one process resolves at once.
+	workers = 8
+	// silenceLimit is how many rows in a row the core may leave unanswered
+	// before a pass takes it for unreachable and spares the rest.
+	silenceLimit = 5
+	// releaseTime bounds the release of claims when a pass ends.
+	releaseTime = 2 * time.Second
+)
+
+// errSilent ends a pass because the core answers nothing.
+var errSilent = errors.New("the core does not answer")
+
+// pass resolves due rows with a few workers that share one queue: a row that
+// takes long holds its worker and nothing else. What was claimed and not begun
+// is given back when the pass ends.
+type pass struct {
+	r *Resolver
+	// review passes claim rows in review, one batch; others claim the rest,
+	// until none is due or time is up.
+	review bool
+	queue  chan ledger.Claim
+	// over is closed when there is no point in going on; err says why.
+	over chan struct{}
+
+	mu      sync.Mutex
+	err     error
+	silence int
+	// unended are the tokens of claims that did not end by themselves.
+	unended map[string]struct{}
+}
+
+func newPass(r *Resolver, review bool) *pass {
+	return &pass{
+		r: r, review: review,
+		queue: make(chan ledger.Claim), over: make(chan struct{}), unended: map[string]struct{}{},
+	}
+}
+
+// run resolves what is due and returns why it ended early, if it did. Rows that
+// are begun come to an end even when ctx is done, within StopGrace.
+func (p *pass) run(ctx context.Context, until time.Time) error {
+	rows, stop := outlive(ctx, p.r.opts.StopGrace)
+	defer stop()
+	var crew sync.WaitGroup
+	for range workers {
+		crew.Go(func() {
+			for claim := range p.queue {
+				p.resolve(rows, claim)
+			}
+		})
+	}
+	err := guarded(func() error { return p.dispatch(ctx, until) })
+	close(p.queue)
+	crew.Wait()
+	// Only now: a token may cover rows that were still being resolved.
+	p.release(ctx)
+	return errors.Join(err, p.err)
+}
+
+// dispatch claims rows and hands them to the workers.
+func (p *pass) dispatch(ctx context.Context, until time.Time) error {
+	for ctx.Err() == nil && p.r.opts.Now().Before(until) && !p.ended() {
+		// A row is begun only while its lease surely outlasts it.
+		begin := time.NewTimer(p.r.opts.Flags.Lease - p.r.rowTime())
+		claims, err := p.claim(ctx)
+		if err == nil {
+			p.hand(ctx, claims, begin.C)
+		}
+		begin.Stop()
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return fmt.Errorf("claim due transactions: %w", err)
+		case err != nil, p.review, len(claims) < ledger.MaxClaim:
+			return nil
+		}
+	}
+	return nil
+}
+
+func (p *pass) claim(ctx context.Context) ([]ledger.Claim, error) {
+	ctx, stop := context.WithTimeout(ctx, ledgerTime)
+	defer stop()
+	return p.r.store.Claim(ctx, ledger.ClaimOptions{
+		Limit: ledger.MaxClaim, Lease: p.r.opts.Flags.Lease, Review: p.review,
+	})
+}
+
+// hand gives claims to the workers as they become free, and keeps the rest for
+// release when the pass is over, is told to stop, or the leases grow old.
+func (p *pass) hand(ctx context.Context, claims []ledger.Claim, tooLate <-chan time.Time) {
+	for i, claim := range claims {
+		if !p.ended() {
+			select {
+			case p.queue <- claim:
+				continue
+			case <-p.over:
+			case <-ctx.Done():
+			case <-tooLate:
+			}
+		}
+		for _, left := range claims[i:] {
+			p.leave(left.Token)
+		}
+		return
+	}
+}
+
+// resolve makes one attempt at one row; nothing that happens in it reaches
+// another.
+func (p *pass) resolve(ctx context.Context, claim ledger.Claim) {
+	ctx, stop := context.WithTimeout(ctx, p.r.rowTime())
+	defer stop()
+	id := claim.Transaction.ID
+	if claim.Err != nil {
+		p.poisoned(ctx, claim, claim.Err)
+		return
+	}
+	if correlation := claim.Transaction.CorrelationID; correlation != "" {
+		ctx = telemetry.WithCorrelationID(ctx, correlation)
+	}
+	a, err := p.r.attempt(ctx, claim, p.r.sweeper())
+	p.heard(a.reply)
+	switch {
+	case err == nil:
+		p.r.poison.remove(id)
+	case ctx.Err() != nil:
+		p.leave(claim.Token)
+		p.r.log.WarnContext(ctx, "resolution abandoned", "transaction_id", id, "error", err)
+	case errors.Is(err, ledger.ErrUnavailable):
+		p.leave(claim.Token)
+		p.end(err)
+	default:
+		p.poisoned(ctx, claim, err)
+	}
+}
+
+// poisoned puts aside a row that failed on our side. One that cannot even be
+// read needs a human; one whose resolution failed is asked again like one that
+// the core did not answer.
+func (p *pass) poisoned(ctx context.Context, claim ledger.Claim, cause error) {
+	id := claim.Transaction.ID
+	p.r.poison.add(id)
+	p.r.logFault(ctx, "transaction not resolved", cause, "transaction_id", id)
+	aside := ledger.Postponement{
+		ID: id, Token: claim.Token, By: p.r.sweeper(), Delay: p.r.plan.jitter(p.r.plan.sweep),
+	}
+	if claim.Err != nil {
+		aside.Delay, aside.NeedsReview = p.r.plan.jitter(backoffCap), true
+		if !p.review {
+			aside.Detail = "the row cannot be read: needs review"
+		}
+	}
+	if err := p.r.store.Postpone(ctx, aside); err != nil && !errors.Is(err, ledger.ErrLost) {
+		// Its lease keeps it aside as well.
+		p.r.log.WarnContext(ctx, "transaction not put aside", "transaction_id", id, "error", err)
+	}
+}
+
+// heard ends the pass when the core has left too many rows in a row unanswered.
+func (p *pass) heard(r reply) {
+	p.mu.Lock()
+	switch r {
+	case replyAnswered:
+		p.silence = 0
+	case replySilent:
+		p.silence++
+	}
+	silent := p.silence >= silenceLimit
+	p.mu.Unlock()
+	if silent {
+		p.end(errSilent)
+	}
+}
+
+// end ends the pass; the first reason counts.
+func (p *pass) end(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = err
+		close(p.over)
+	}
+}
+
+func (p *pass) ended() bool {
+	select {
+	case <-p.over:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *pass) leave(token string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unended[token] = struct{}{}
+}
+
+// release gives back what was claimed and did not come to an end. Should it
+// fail, the leases run out by themselves.
+func (p *pass) release(ctx context.Context) {
+	if len(p.unended) == 0 {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
+	defer stop()
+	for token := range p.unended {
+		if err := p.r.store.Release(ctx, token); err != nil {
+			p.r.log.WarnContext(ctx, "claims not released", "error", err)
+			return
+		}
+	}
+}
