@@ -6,6 +6,8 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
 	paymentv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/payment/v1"
@@ -89,15 +91,41 @@ func (p *paymentServer) get(ctx context.Context, text string) (ledger.Transactio
 
 // WatchPayment implements paymentv1.PaymentServiceServer.
 func (p *paymentServer) WatchPayment(req *paymentv1.WatchPaymentRequest, stream grpc.ServerStreamingServer[paymentv1.WatchPaymentResponse]) error {
-	ctx, cancel := rpcserver.UntilStopping(stream.Context())
-	defer cancel()
 	id, err := tranid.Parse(req.GetTransactionId())
 	if err != nil {
 		return &ledger.Refusal{Reason: ledger.ReasonTransactionNotFound, Err: err}
 	}
-	return p.service.Watch(ctx, rpcserver.ClientID(ctx), id, func(t ledger.Transaction) error {
+	ctx, stopped, done := untilStopping(stream.Context())
+	defer done()
+	err = p.service.Watch(ctx, rpcserver.ClientID(ctx), id, func(t ledger.Transaction) error {
 		return stream.Send(&paymentv1.WatchPaymentResponse{Transaction: ledgerpb.Transaction(&t)})
 	})
+	if err != nil && stopped() {
+		return errStopping
+	}
+	return err
+}
+
+// errStopping ends a watch whose server stops: its client should watch again,
+// elsewhere.
+var errStopping = status.Error(codes.Unavailable, "the server is stopping")
+
+// untilStopping is a context of a stream that ends when the server begins to
+// stop, too, and whether it did.
+func untilStopping(ctx context.Context) (_ context.Context, stopped func() bool, done context.CancelFunc) {
+	stopping := rpcserver.Stopping(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-stopping:
+			cancel(errStopping)
+		case <-ctx.Done():
+		}
+	}()
+	stopped = func() bool { return context.Cause(ctx) == errStopping } //nolint:errorlint // the very value
+	return ctx, stopped, func() { cancel(nil); <-ended }
 }
 
 type accountServer struct {
