@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,6 +89,17 @@ func (p *payment) pay(t testing.TB, key, number string, amount int64, policy led
 	return p.payWith(ctx, t, &paymentv1.CreatePaymentRequest{
 		IdempotencyKey: key, AccountNumber: number, Amount: amount, ResolutionPolicy: policy,
 	})
+}
+
+// begin makes a payment in the background; what the caller is told comes when
+// it is there.
+func (p *payment) begin(t testing.TB, key, number string, amount int64, policy ledgerv1.ResolutionPolicy) <-chan told {
+	t.Helper()
+	answer := make(chan told, 1)
+	var call sync.WaitGroup
+	call.Go(func() { answer <- p.pay(t, key, number, amount, policy) })
+	t.Cleanup(call.Wait)
+	return answer
 }
 
 // payWith makes a payment.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
@@ -88,35 +90,39 @@ func (db *database) open(t testing.TB) *sql.DB {
 	return pool
 }
 
-// lock keeps every service from changing a row, until unlock is called.
-func (db *database) lock(t testing.TB, id string) (unlock func()) {
+// lock keeps every service from changing these rows, until unlock is called.
+func (db *database) lock(t testing.TB, ids ...string) (unlock func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	pool := db.open(t)
 	conn, err := pool.Conn(ctx)
 	if err != nil {
-		t.Fatalf("lock %s: %v", id, err)
+		t.Fatalf("lock %s: %v", ids, err)
 	}
 	begin := "BEGIN"
 	if db.kind == "sqlite" {
 		begin = "BEGIN IMMEDIATE"
 	}
 	if _, err := conn.ExecContext(ctx, begin); err != nil {
-		t.Fatalf("lock %s: %v", id, err)
+		t.Fatalf("lock %s: %v", ids, err)
 	}
-	var found int
-	if err := conn.QueryRowContext(ctx, db.lockRow, id).Scan(&found); err != nil {
-		t.Fatalf("lock %s: %v", id, err)
+	for _, id := range ids {
+		var found int
+		if err := conn.QueryRowContext(ctx, db.lockRow, id).Scan(&found); err != nil {
+			t.Fatalf("lock %s: %v", id, err)
+		}
 	}
-	return func() {
+	unlock = sync.OnceFunc(func() {
 		_, err := conn.ExecContext(ctx, "ROLLBACK")
 		_ = conn.Close()
 		_ = pool.Close()
 		cancel()
 		if err != nil {
-			t.Errorf("unlock %s: %v", id, err)
+			t.Errorf("unlock %s: %v", ids, err)
 		}
-	}
+	})
+	t.Cleanup(unlock)
+	return unlock
 }
 
 // dump is every column of every row of every table, as text.
@@ -170,4 +176,30 @@ func selectAll(ctx context.Context, t testing.TB, pool *sql.DB, query string) []
 		t.Fatalf("%s: %v", query, err)
 	}
 	return lines
+}
+
+// pause stops a process, but not in the middle of a write: it would keep
+// everybody from writing.
+func (db *database) pause(t testing.TB, p *process) {
+	t.Helper()
+	pool := db.open(t)
+	defer func() { _ = pool.Close() }()
+	eventually(t, p.name+" is paused and holds no lock", func(ctx context.Context) error {
+		p.signal(syscall.SIGSTOP)
+		if db.kind != "sqlite" {
+			return nil
+		}
+		conn, err := pool.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		for _, statement := range []string{"PRAGMA busy_timeout = 500", "BEGIN IMMEDIATE", "ROLLBACK"} {
+			if _, err := conn.ExecContext(ctx, statement); err != nil {
+				p.signal(syscall.SIGCONT)
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -203,6 +204,34 @@ func (p *process) awaitReady(t testing.TB) {
 		}
 		if code, _ := p.fetch(ctx, t, "/readyz"); code != http.StatusOK {
 			return fmt.Errorf("/readyz answers %d", code)
+		}
+		return nil
+	})
+}
+
+// startedCalls is how many calls of an rpc have begun so far.
+func (p *process) startedCalls(ctx context.Context, t testing.TB, rpc string) int {
+	t.Helper()
+	_, page := p.fetch(ctx, t, "/metrics")
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "grpc_server_started_total{") && strings.Contains(line, `grpc_method="`+rpc+`"`) {
+			fields := strings.Fields(line)
+			n, err := strconv.Atoi(fields[len(fields)-1])
+			if err != nil {
+				t.Errorf("read the metric %q: %v", line, err)
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// awaitCalls waits until n calls of an rpc have begun.
+func (p *process) awaitCalls(t testing.TB, rpc string, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d calls of %s", n, rpc), func(ctx context.Context) error {
+		if so := p.startedCalls(ctx, t, rpc); so < n {
+			return fmt.Errorf("%d so far", so)
 		}
 		return nil
 	})
