@@ -105,11 +105,16 @@ func create(t testing.TB, template string) string {
 	}
 	name := "gwanmun_test_" + hex.EncodeToString(suffix)
 	quoted := pgx.Identifier{name}.Sanitize()
-	if err := execute(server, "CREATE DATABASE "+quoted+" TEMPLATE "+pgx.Identifier{template}.Sanitize()); err != nil {
+	if err := execute(server, func(ctx context.Context, conn *pgx.Conn) error {
+		return createDatabase(ctx, conn, quoted, pgx.Identifier{template}.Sanitize())
+	}); err != nil {
 		t.Fatalf("create a database: %s", err)
 	}
 	t.Cleanup(func() {
-		if err := execute(server, "DROP DATABASE "+quoted+" WITH (FORCE)"); err != nil {
+		if err := execute(server, func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, "DROP DATABASE "+quoted+" WITH (FORCE)")
+			return err
+		}); err != nil {
 			t.Errorf("drop the test's database: %s", err)
 		}
 	})
@@ -117,13 +122,28 @@ func create(t testing.TB, template string) string {
 	return u.String()
 }
 
-func execute(dsn, statement string) error {
+// createDatabase copies the template's files where the server can: that is twice
+// as fast as the way through its log.
+func createDatabase(ctx context.Context, conn *pgx.Conn, quoted, template string) error {
+	var version int
+	if err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
+		return err
+	}
+	statement := "CREATE DATABASE " + quoted + " TEMPLATE " + template
+	if version >= 150000 {
+		statement += " STRATEGY file_copy"
+	}
+	_, err := conn.Exec(ctx, statement)
+	return err
+}
+
+// execute does something as the server's own user.
+func execute(server string, do func(ctx context.Context, conn *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, dsn)
+	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, statement)
-	return errors.Join(err, conn.Close(ctx))
+	return errors.Join(do(ctx, conn), conn.Close(ctx))
 }

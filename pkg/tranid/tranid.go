@@ -61,7 +61,7 @@ func New(day Date, number int64) ID {
 // Date is the business day in the ID; the zero Date for an ID that Parse would
 // refuse.
 func (id ID) Date() Date {
-	if len(id) != Length {
+	if _, err := Parse(string(id)); err != nil {
 		return Date{}
 	}
 	day, err := ParseDate(string(id[len(prefix) : len(prefix)+dateLen]))

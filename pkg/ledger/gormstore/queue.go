@@ -168,6 +168,9 @@ func (s *Store) Decide(
 // one that holds garbage can be put off too.
 func (s *Store) Postpone(ctx context.Context, p ledger.Postponement) error {
 	return s.write(ctx, "postpone "+string(p.ID), func(tx *gorm.DB) error {
+		if p.ID.Date().IsZero() {
+			return ledger.ErrNotFound
+		}
 		var clock []instant
 		result := tx.Raw(`UPDATE transactions
 SET next_resolve_at = ?, lease_token = '', lease_until = NULL, needs_review = (needs_review OR ?),

@@ -23,7 +23,12 @@ func (s *Store) Get(ctx context.Context, id tranid.ID) (ledger.Transaction, erro
 	return t, err
 }
 
+// getTransaction reads one row. What is no ID is not asked for: PostgreSQL takes
+// it for a mistake.
 func getTransaction(db *gorm.DB, id tranid.ID) (ledger.Transaction, error) {
+	if id.Date().IsZero() {
+		return ledger.Transaction{}, ledger.ErrNotFound
+	}
 	return firstOf(db.Raw("SELECT "+columns+" FROM transactions WHERE "+byID, id.Date().String(), string(id)))
 }
 
@@ -57,6 +62,9 @@ func (s *Store) GetByKey(
 func (s *Store) Events(ctx context.Context, id tranid.ID) ([]ledger.Event, error) {
 	var events []ledger.Event
 	err := s.read(ctx, "read events of "+string(id), func(db *gorm.DB) error {
+		if id.Date().IsZero() {
+			return nil
+		}
 		var rows []eventRow
 		err := db.Raw("SELECT "+eventColumns+" FROM transaction_events WHERE "+byID+" ORDER BY sequence",
 			id.Date().String(), string(id)).Scan(&rows).Error

@@ -165,6 +165,9 @@ type clockedRow struct {
 
 // lockRow reads a row that is to be changed, and the clock after it was locked.
 func (s *Store) lockRow(tx *gorm.DB, id tranid.ID) (*clockedRow, error) {
+	if id.Date().IsZero() {
+		return nil, ledger.ErrNotFound
+	}
 	var found []clockedRow
 	err := tx.Raw(`WITH locked AS MATERIALIZED (
 	SELECT `+columns+` FROM transactions WHERE business_date = ? AND transaction_id = ? `+s.dialect.forUpdate+`)

@@ -1,0 +1,113 @@
+package ledgertest
+
+import (
+	"time"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+)
+
+var inquiryCases = []conformance{
+	{"inquiry is stored as it ended, with its event", inquiryIsStored},
+	{"inquiry without answer is due at once and has no effect", unknownInquiryIsDue},
+	{"inquiry with an ID that is taken is refused", inquiryWithTakenID},
+	{"inquiry that no row may hold is refused", invalidInquiries},
+}
+
+// inquiry is a balance inquiry that was answered.
+func (b *book) inquiry() ledger.Transaction {
+	at := ledger.Moment(time.Now())
+	return ledger.Transaction{
+		ID: b.newID(), Kind: ledger.KindBalanceInquiry, Status: ledger.StatusSuccess, Evidence: ledger.EvidenceAnswered,
+		Client: "shop", AccountMasked: "****12", AccountHash: ledger.Hash{3},
+		Answer: ledger.Answer{Code: "0000", Message: "정상"}, Elapsed: 1500 * time.Microsecond,
+		RequestedAt: at, SentAt: at.Add(time.Millisecond), RespondedAt: at.Add(2 * time.Millisecond),
+		CorrelationID: "corr", TraceID: payer.TraceID,
+	}
+}
+
+func inquiryIsStored(b *book) {
+	declined, failed, history := b.inquiry(), b.inquiry(), b.inquiry()
+	declined.Status, declined.Answer = ledger.StatusFailed, ledger.Answer{Code: "0001", Message: "계좌없음"}
+	failed.Status, failed.Evidence, failed.Answer = ledger.StatusFailed, ledger.EvidenceNotSent, ledger.Answer{}
+	failed.SentAt, failed.RespondedAt, failed.Reason = time.Time{}, time.Time{}, "dial refused"
+	history.Kind, history.Elapsed = ledger.KindHistoryInquiry, 0
+	for _, want := range []ledger.Transaction{b.inquiry(), declined, failed, history} {
+		if err := b.RecordInquiry(b.ctx, want, payer); err != nil {
+			b.Fatal(err)
+		}
+		b.same("row", want, b.get(want.ID))
+		events := b.events(want.ID)
+		if len(events) != 1 {
+			b.Fatalf("%d events, want 1", len(events))
+		}
+		b.same("event", ledger.Event{
+			Sequence: events[0].Sequence, At: events[0].At, To: want.Status, Evidence: want.Evidence,
+			By: payer, Detail: want.Reason,
+		}, events[0])
+	}
+}
+
+func unknownInquiryIsDue(b *book) {
+	t := b.inquiry()
+	t.Status, t.Evidence, t.Answer, t.RespondedAt = ledger.StatusUnknown, 0, ledger.Answer{}, time.Time{}
+	if err := b.RecordInquiry(b.ctx, t, payer); err != nil {
+		b.Fatal(err)
+	}
+	stored := b.get(t.ID)
+	if at := b.events(t.ID)[0].At; !stored.NextResolveAt.Equal(at) {
+		b.Errorf("due at %s, stored at %s", stored.NextResolveAt, at)
+	}
+	if claims := b.claim(1); len(claims) != 1 || claims[0].Transaction.ID != t.ID {
+		b.Fatalf("claimed %v", claims)
+	}
+	for _, s := range []step{toProcessed, toCanceled} {
+		b.refuse(t.ID, s, ledger.ErrLost)
+	}
+	_, err := b.Decide(b.ctx, t.ID, resolver, "")
+	b.fails("decide on an inquiry", err, ledger.ErrLost)
+	if done := b.move(t.ID, toNoEffect); done.ResolvedAt.IsZero() || !done.NextResolveAt.IsZero() {
+		b.Errorf("resolved at %s, due at %s", done.ResolvedAt, done.NextResolveAt)
+	}
+}
+
+func inquiryWithTakenID(b *book) {
+	t := b.inquiry()
+	if err := b.RecordInquiry(b.ctx, t, payer); err != nil {
+		b.Fatal(err)
+	}
+	b.fails("again", b.RecordInquiry(b.ctx, t, payer), ledger.ErrDuplicateID)
+	payment := b.requested()
+	t.ID = payment.ID
+	b.fails("with a payment's ID", b.RecordInquiry(b.ctx, t, payer), ledger.ErrDuplicateID)
+	b.same("the payment", payment, b.get(payment.ID))
+}
+
+func invalidInquiries(b *book) {
+	for what, c := range map[string]struct {
+		spoil func(t *ledger.Transaction)
+		want  error
+	}{
+		"a payment":        {func(t *ledger.Transaction) { t.Kind = ledger.KindPayment }, ledger.ErrInvalidRow},
+		"no kind":          {func(t *ledger.Transaction) { t.Kind = 0 }, ledger.ErrInvalidRow},
+		"no ID":            {func(t *ledger.Transaction) { t.ID = "" }, ledger.ErrInvalidRow},
+		"an amount":        {func(t *ledger.Transaction) { t.Amount = 1 }, ledger.ErrInvalidRow},
+		"a key":            {func(t *ledger.Transaction) { t.Key = "key" }, ledger.ErrInvalidRow},
+		"a policy":         {func(t *ledger.Transaction) { t.Policy = ledger.PolicyConfirm }, ledger.ErrInvalidRow},
+		"raw account":      {func(t *ledger.Transaction) { t.AccountMasked = "12345678901234" }, ledger.ErrInvalidRow},
+		"not ended":        {func(t *ledger.Transaction) { t.Status, t.Evidence = ledger.StatusRequested, 0 }, ledger.ErrIllegalMove},
+		"no status":        {func(t *ledger.Transaction) { t.Status = 0 }, ledger.ErrIllegalMove},
+		"no evidence":      {func(t *ledger.Transaction) { t.Evidence = 0 }, ledger.ErrIllegalMove},
+		"resolved":         {func(t *ledger.Transaction) { t.Method = ledger.MethodNone }, ledger.ErrIllegalMove},
+		"another answer":   {func(t *ledger.Transaction) { t.Answer.Code = "0051" }, ledger.ErrIllegalMove},
+		"no answer at all": {func(t *ledger.Transaction) { t.Answer.Code = "" }, ledger.ErrIllegalMove},
+	} {
+		t := b.inquiry()
+		id := t.ID
+		c.spoil(&t)
+		b.fails(what, b.RecordInquiry(b.ctx, t, payer), c.want)
+		b.absent(id)
+	}
+	t := b.inquiry()
+	b.fails("no actor", b.RecordInquiry(b.ctx, t, ledger.Actor{}), ledger.ErrInvalidRow)
+	b.absent(t.ID)
+}
