@@ -126,12 +126,14 @@ func TestParse_FaultsAreOneLineThatSaysWhereAndWhat(t *testing.T) {
 		{"a bad number", [2]string{}, []string{"--retries=many"}, []string{"--retries", "many"}},
 		{"a bad duration", [2]string{}, []string{"--read-timeout=3"}, []string{"--read-timeout", "5s"}},
 		{"a negative duration", [2]string{}, []string{"--read-timeout=-3s"}, []string{"--read-timeout", "above zero"}},
+		{"no duration at all", [2]string{}, []string{"--read-timeout=0s"}, []string{"--read-timeout", "above zero"}},
 		{"a bad address", [2]string{}, []string{"--core-addr=nowhere"}, []string{"--core-addr", "host:port"}},
 		{"no member of the set", [2]string{}, []string{"--circuit-mode=fast"}, []string{"--circuit-mode", "consecutive"}},
 		{"a bad variable", [2]string{"GWANMUN_RETRIES", "many"}, nil, []string{"--retries", "GWANMUN_RETRIES"}},
 		{"no member in a variable", [2]string{"GWANMUN_CIRCUIT_MODE", "fast"}, nil, []string{"--circuit-mode", "consecutive"}},
 		{"no such file", [2]string{}, []string{"--config=/no/such/file"}, []string{"--config", "/no/such/file"}},
 		{"no such file in a variable", [2]string{"GWANMUN_CONFIG", "/no/such/file"}, nil, []string{"--config", "/no/such/file"}},
+		{"control characters in a path", [2]string{}, []string{"--config=/\u009b2J\x7f\u202e\n"}, []string{"--config"}},
 		{"control characters", [2]string{}, []string{"--retries=\x1b[2J\r\n\u009b2J\u2028\xff"}, []string{"--retries"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -153,7 +155,7 @@ func wantUsage(t *testing.T, err error, parts ...string) {
 	if !errors.As(err, &usage) || cmdline.ExitCode(err) != 2 {
 		t.Fatalf("error is %v, want a usage error", err)
 	}
-	if strings.ContainsFunc(err.Error(), unicode.IsControl) || strings.Contains(err.Error(), "\u2028") {
+	if strings.ContainsFunc(err.Error(), func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }) {
 		t.Errorf("not one plain line: %q", err)
 	}
 	for _, part := range parts {
@@ -180,6 +182,7 @@ func TestParse_FileIsReadStrictly(t *testing.T) {
 		{"half of it", `{"retries": 3`, "one JSON object"},
 		{"a comma too many", `{"retries": 3,}`, "one JSON object"},
 		{"more than one", `{} {}`, "one JSON object"},
+		{"rubbish behind it", `{} x`, "one JSON object"},
 		{"too much", `{"retries": 3` + strings.Repeat(" ", 1<<20) + `}`, "one JSON object"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

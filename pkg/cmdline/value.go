@@ -110,7 +110,7 @@ func (a Addr) Loopback() bool {
 		return true
 	}
 	ip, err := netip.ParseAddr(a.Host)
-	return err == nil && ip.Unmap().IsLoopback()
+	return err == nil && ip.IsLoopback()
 }
 
 // String is host:port.
