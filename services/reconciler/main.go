@@ -89,7 +89,9 @@ func run(ctx context.Context, args []string) error {
 	}()
 	served := server.Serve(ctx)
 	stopSweeping()
-	return errors.Join(served, shutdown(cfg.Server.ShutdownTimeout, logger, server, swept, store))
+	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
+	defer cancel()
+	return errors.Join(served, shutdown(budget, logger, server, swept, store))
 }
 
 // openError says which faults of the ledger are the caller's.
@@ -102,10 +104,8 @@ func openError(err error) error {
 }
 
 // shutdown stops taking calls, lets the rows at hand come to an end and their
-// claims be given back, and closes the ledger last, all in one budget.
-func shutdown(budget time.Duration, logger *slog.Logger, server *rpcserver.Server, swept <-chan struct{}, store *gormstore.Store) error {
-	ctx, cancel := context.WithTimeout(context.Background(), budget)
-	defer cancel()
+// claims be given back, and closes the ledger last, all before ctx ends.
+func shutdown(ctx context.Context, logger *slog.Logger, server *rpcserver.Server, swept <-chan struct{}, store *gormstore.Store) error {
 	err := server.Stop(ctx)
 	select {
 	case <-swept:
@@ -113,6 +113,6 @@ func shutdown(budget time.Duration, logger *slog.Logger, server *rpcserver.Serve
 		err = errors.Join(err, errors.New("the sweep did not end in time"))
 	}
 	err = errors.Join(err, store.Close())
-	logger.Info("stopped", "clean", err == nil)
+	logger.InfoContext(ctx, "stopped", "clean", err == nil)
 	return err
 }

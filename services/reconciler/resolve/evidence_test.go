@@ -85,11 +85,19 @@ func cancelAllowed(c evidenceCase) bool {
 
 func evidenceCases() []evidenceCase {
 	inquiries := []said{
-		lost, {"01", "0000"}, {"02", "0000"}, {"03", "0000"}, {"04", "0000"}, {"", "0000"},
-		{"01", "0096"}, {"02", "0096"}, {"03", "9999"}, {"01", "0094"},
+		lost,
+		{"01", "0000"},
+		{"02", "0000"},
+		{"03", "0000"},
+		{"04", "0000"},
+		{"", "0000"},
+		{"01", "0096"},
+		{"02", "0096"},
+		{"03", "9999"},
+		{"01", "0094"},
 	}
 	cancels := []said{lost, {"01", "0000"}, {"02", "0000"}, {"03", "0000"}, {"", "0000"}, {"01", "0096"}, {"02", "0096"}}
-	var all []evidenceCase
+	all := make([]evidenceCase, 0, 2*len(inquiries)*len(cancels)*8*3*3)
 	for _, policy := range []ledger.Policy{ledger.PolicyNetCancel, ledger.PolicyConfirm} {
 		for _, inquiry := range inquiries {
 			for _, cancel := range cancels {

@@ -299,6 +299,7 @@ type faultyStore struct {
 	decide      func(context.Context, tranid.ID, ledger.Actor, string) (ledger.Transaction, error)
 	transition  func(context.Context, ledger.Change) (ledger.Transaction, error)
 	appendEvent func(context.Context, tranid.ID, ledger.Evidence, ledger.Actor, string) error
+	postpone    func(context.Context, ledger.Postponement) error
 	ping        func(context.Context) error
 }
 
@@ -328,6 +329,13 @@ func (f *faultyStore) AppendEvent(ctx context.Context, id tranid.ID, e ledger.Ev
 		return f.appendEvent(ctx, id, e, by, detail)
 	}
 	return f.Store.AppendEvent(ctx, id, e, by, detail)
+}
+
+func (f *faultyStore) Postpone(ctx context.Context, p ledger.Postponement) error {
+	if f.postpone != nil {
+		return f.postpone(ctx, p)
+	}
+	return f.Store.Postpone(ctx, p)
 }
 
 func (f *faultyStore) Ping(ctx context.Context) error {

@@ -21,7 +21,7 @@ func TestSweep_AnUnansweredRowDelaysNobody(t *testing.T) {
 			h := newHouse(nil, testFlags(), time.Now)
 			first := put(t, h.store, time.Now, unknown{number: 0})
 			time.Sleep(time.Millisecond) // the oldest due
-			var ids []tranid.ID
+			ids := make([]tranid.ID, 0, 200)
 			for i := range 200 {
 				ids = append(ids, put(t, h.store, time.Now, unknown{number: int64(i + 1)}))
 			}
@@ -48,7 +48,7 @@ func TestSweep_ACoreThatAnswersOthersIsNotDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(nil, testFlags(), time.Now)
 		dropped := map[tranid.ID]bool{}
-		var ids []tranid.ID
+		ids := make([]tranid.ID, 0, 200)
 		for i := range 200 {
 			id := put(t, h.store, time.Now, unknown{number: int64(i)})
 			if i%20 == 0 {
@@ -151,7 +151,7 @@ func TestSweep_APanicInOneRowHarmsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(nil, testFlags(), time.Now)
 		bad := put(t, h.store, time.Now, unknown{number: 0})
-		var ids []tranid.ID
+		ids := make([]tranid.ID, 0, 50)
 		for i := range 50 {
 			ids = append(ids, put(t, h.store, time.Now, unknown{number: int64(i + 1)}))
 		}
@@ -179,6 +179,40 @@ func TestSweep_APanicInOneRowHarmsNoOther(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		if n := h.metric(t, "gwanmun_poison_rows"); n != 0 {
 			t.Errorf("%v poison rows after it healed", n)
+		}
+	})
+}
+
+// Nor does a panic of the ledger when the row is put aside.
+func TestSweep_ARowThatCannotEvenBePutAsideHarmsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faultyStore{Store: memstore.New(time.Now)}
+		h := newHouse(store, testFlags(), time.Now)
+		bad := put(t, store, time.Now, unknown{number: 0})
+		ids := make([]tranid.ID, 0, 2*workers)
+		for i := range 2 * workers {
+			ids = append(ids, put(t, store, time.Now, unknown{number: int64(i + 1)}))
+		}
+		store.postpone = func(ctx context.Context, p ledger.Postponement) error {
+			if p.ID == bad {
+				panic("canary")
+			}
+			return store.Store.Postpone(ctx, p)
+		}
+		h.core.answers(func(ctx context.Context, call corelink.Call, mti string, id tranid.ID) corelink.Result {
+			if id == bad {
+				return says("99", "")(ctx, call, mti, id)
+			}
+			return says("01", "01")(ctx, call, mti, id)
+		})
+		h.sweep(t.Context())
+		for _, id := range ids {
+			if row := get(t, store, id); row.Status != ledger.StatusCanceled {
+				t.Errorf("%s is %s", id, row.Status)
+			}
+		}
+		if h.metric(t, "gwanmun_poison_rows") != 1 || h.logs.count(slog.LevelError, "transaction not put aside") != 1 {
+			t.Error("it is not told")
 		}
 	})
 }

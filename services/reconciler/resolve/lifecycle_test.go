@@ -115,6 +115,33 @@ func TestStop_FinishesTheRowsAtHandAndReleasesTheRest(t *testing.T) {
 	})
 }
 
+// Rows that are being claimed at the moment of the stop are given back too.
+func TestStop_DuringAClaimLeavesNoLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faultyStore{Store: memstore.New(time.Now)}
+		h := newHouse(store, testFlags(), time.Now)
+		for i := range ledger.MaxClaim {
+			put(t, store, time.Now, unknown{number: int64(i)})
+		}
+		store.claim = func(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Claim, error) {
+			claims, err := store.Store.Claim(ctx, o) // committed
+			time.Sleep(time.Second)
+			if ctx.Err() != nil {
+				return nil, ledger.ErrUnavailable // and the caller never learns
+			}
+			return claims, err
+		}
+		stop := h.running(t)
+		time.Sleep(500 * time.Millisecond)
+		stop()
+		claims, err := store.Store.Claim(t.Context(), ledger.ClaimOptions{Limit: ledger.MaxClaim, Lease: time.Second})
+		must(t, err)
+		if len(claims) != ledger.MaxClaim || len(h.core.all()) != 0 {
+			t.Errorf("%d rows given back, %d frames left", len(claims), len(h.core.all()))
+		}
+	})
+}
+
 func TestStop_IsNotHeldUpByACoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(nil, testFlags(), time.Now)

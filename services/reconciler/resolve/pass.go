@@ -59,7 +59,7 @@ func (p *pass) run(ctx context.Context, until time.Time) error {
 	for range workers {
 		crew.Go(func() {
 			for claim := range p.queue {
-				p.resolve(rows, claim)
+				p.resolveGuarded(rows, claim)
 			}
 		})
 	}
@@ -82,17 +82,19 @@ func (p *pass) dispatch(ctx context.Context, until time.Time) error {
 		}
 		begin.Stop()
 		switch {
-		case err != nil && ctx.Err() == nil:
+		case err != nil:
 			return fmt.Errorf("claim due transactions: %w", err)
-		case err != nil, p.review, len(claims) < ledger.MaxClaim:
+		case p.review, len(claims) < ledger.MaxClaim:
 			return nil
 		}
 	}
 	return nil
 }
 
+// claim goes on when ctx ends: rows that were claimed by a call that was given
+// up could not be given back.
 func (p *pass) claim(ctx context.Context) ([]ledger.Claim, error) {
-	ctx, stop := context.WithTimeout(ctx, ledgerTime)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), ledgerTime)
 	defer stop()
 	return p.r.store.Claim(ctx, ledger.ClaimOptions{
 		Limit: ledger.MaxClaim, Lease: p.r.opts.Flags.Lease, Review: p.review,
@@ -103,7 +105,7 @@ func (p *pass) claim(ctx context.Context) ([]ledger.Claim, error) {
 // release when the pass is over, is told to stop, or the leases grow old.
 func (p *pass) hand(ctx context.Context, claims []ledger.Claim, tooLate <-chan time.Time) {
 	for i, claim := range claims {
-		if !p.ended() {
+		if !p.ended() && ctx.Err() == nil {
 			select {
 			case p.queue <- claim:
 				continue
@@ -119,8 +121,15 @@ func (p *pass) hand(ctx context.Context, claims []ledger.Claim, tooLate <-chan t
 	}
 }
 
-// resolve makes one attempt at one row; nothing that happens in it reaches
-// another.
+// resolveGuarded is resolve, of which nothing that happens reaches another row.
+func (p *pass) resolveGuarded(ctx context.Context, claim ledger.Claim) {
+	if err := guarded(func() error { p.resolve(ctx, claim); return nil }); err != nil {
+		p.r.poison.add(claim.Transaction.ID)
+		p.r.logFault(ctx, "transaction not put aside", err, "transaction_id", claim.Transaction.ID)
+	}
+}
+
+// resolve makes one attempt at one row.
 func (p *pass) resolve(ctx context.Context, claim ledger.Claim) {
 	ctx, stop := context.WithTimeout(ctx, p.r.rowTime())
 	defer stop()

@@ -112,8 +112,10 @@ func beforeAsking(t *ledger.Transaction) (verdict, bool) {
 		return settle(ledger.StatusFailed, ledger.EvidenceNoEffect, ledger.MethodNone,
 			"an inquiry without an answer: it changed nothing"), true
 	case t.OperatorOnly():
-		return verdict{next: nextLeave,
-			why: "the core has this ID already: only an operator settles it, and the core is not asked"}, true
+		return verdict{
+			next: nextLeave,
+			why:  "the core has this ID already: only an operator settles it, and the core is not asked",
+		}, true
 	default:
 		return verdict{}, false
 	}
@@ -153,14 +155,20 @@ func (r rules) afterCancel(t *ledger.Transaction, at time.Time, i inquiry, c can
 	case c == cancelNotFound && notFound:
 		return r.notExecuted(t, at)
 	case c == cancelNotFound:
-		return verdict{next: nextWait, answered: true,
-			why: "the core contradicts itself: status inquiry 01, then net cancel 02"}
+		return verdict{
+			next: nextWait, answered: true,
+			why: "the core contradicts itself: status inquiry 01, then net cancel 02",
+		}
 	case c == cancelUnusable:
-		return verdict{next: nextWait, answered: true, notFound: notFound,
-			why: "the core answered the net cancel, and nothing follows from it"}
+		return verdict{
+			next: nextWait, answered: true, notFound: notFound,
+			why: "the core answered the net cancel, and nothing follows from it",
+		}
 	default:
-		return verdict{next: nextWait, answered: true, notFound: notFound,
-			why: "no valid answer to the net cancel; to be asked about again"}
+		return verdict{
+			next: nextWait, answered: true, notFound: notFound,
+			why: "no valid answer to the net cancel; to be asked about again",
+		}
 	}
 }
 
@@ -175,11 +183,15 @@ func (r rules) notExecuted(t *ledger.Transaction, at time.Time) verdict {
 	end := r.windowEnd(t)
 	switch {
 	case !at.After(end):
-		return verdict{next: nextWait, answered: true, notFound: true, window: end,
-			why: "the core has not done it (02), but it may still be on its way"}
+		return verdict{
+			next: nextWait, answered: true, notFound: true, window: end,
+			why: "the core has not done it (02), but it may still be on its way",
+		}
 	case t.NotFound < 1:
-		return verdict{next: nextWait, answered: true, notFound: true,
-			why: "the core has not done it (02); to be asked a second time"}
+		return verdict{
+			next: nextWait, answered: true, notFound: true,
+			why: "the core has not done it (02); to be asked a second time",
+		}
 	default:
 		return settle(ledger.StatusFailed, ledger.EvidenceWindowElapsed, ledger.MethodStatusInquiry,
 			"the core has not done it (02, asked again after the late window)")

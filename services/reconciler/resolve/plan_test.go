@@ -79,11 +79,19 @@ func TestContradiction_OnlyWhatCannotHaveBeenTrue(t *testing.T) {
 	}
 	for final, want := range ghosts {
 		for _, s := range []said{
-			{inquiryUnanswered, 0}, {inquiryUnusable, 0}, {inquiryUndone, 0}, {inquiryDone, 0}, {inquiryNotDone, 0},
-			{inquiryDone, cancelUnanswered}, {inquiryDone, cancelUnusable},
-			{inquiryDone, cancelConfirmed}, {inquiryDone, cancelNotFound},
-			{inquiryNotDone, cancelUnanswered}, {inquiryNotDone, cancelUnusable},
-			{inquiryNotDone, cancelConfirmed}, {inquiryNotDone, cancelNotFound},
+			{inquiryUnanswered, 0},
+			{inquiryUnusable, 0},
+			{inquiryUndone, 0},
+			{inquiryDone, 0},
+			{inquiryNotDone, 0},
+			{inquiryDone, cancelUnanswered},
+			{inquiryDone, cancelUnusable},
+			{inquiryDone, cancelConfirmed},
+			{inquiryDone, cancelNotFound},
+			{inquiryNotDone, cancelUnanswered},
+			{inquiryNotDone, cancelUnusable},
+			{inquiryNotDone, cancelConfirmed},
+			{inquiryNotDone, cancelNotFound},
 		} {
 			got, words := contradiction(final, s.i, s.c)
 			if got != want[s] || (got == 0) != (words == "") {

@@ -91,7 +91,7 @@ func (tn *town) journal(t *testing.T, id tranid.ID) []string {
 	t.Helper()
 	page, err := tn.bank.Journal(t.Context(), simulator.Filter{TranID: id, Limit: 100})
 	must(t, err)
-	var out []string
+	out := make([]string, 0, len(page.Entries))
 	for _, e := range page.Entries {
 		out = append(out, fmt.Sprintf("%s %s %s", e.MTI, e.Effect, e.ResponseCode))
 	}
@@ -242,7 +242,7 @@ func TestSimulator_ALostAnswerToTheNetCancelCancelsOnce(t *testing.T) {
 func TestSimulator_AfterAnOutageEverythingIsSettledInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tn := newTown(t, testFlags(), simulator.Options{})
-		var ids []tranid.ID
+		ids := make([]tranid.ID, 0, 40)
 		for i := range 40 {
 			digits := "44444444444444"
 			if i%2 == 0 {

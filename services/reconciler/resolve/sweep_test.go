@@ -48,7 +48,7 @@ const promise = 2*5*time.Second + 10*time.Second
 func TestSweep_AdoptsWhatWasAbandonedAndResolvesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(nil, testFlags(), time.Now)
-		var ids []tranid.ID
+		ids := make([]tranid.ID, 0, 2*ledger.MaxClaim+5)
 		for i := range 2*ledger.MaxClaim + 5 {
 			ids = append(ids, request(t, h.store, time.Now, unknown{number: int64(i)}))
 		}
@@ -75,7 +75,7 @@ func TestSweep_TwoResolversShareTheRows(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			return says("01", "01")(ctx, call, mti, id)
 		})
-		var ids []tranid.ID
+		ids := make([]tranid.ID, 0, 300)
 		for i := range 300 {
 			ids = append(ids, put(t, h.store, time.Now, unknown{number: int64(i)}))
 		}
@@ -101,7 +101,7 @@ func TestSweep_ACoreThatIsDownCostsNoAttemptsAndP4HoldsAfterIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHouse(nil, testFlags(), time.Now)
 				h.core.answers(outage)
-				var ids []tranid.ID
+				ids := make([]tranid.ID, 0, 60)
 				for i := range 60 {
 					ids = append(ids, put(t, h.store, time.Now, unknown{number: int64(i)}))
 				}
