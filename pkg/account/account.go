@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"unique"
 )
 
 // MaxDigits is the width of an account number at the core.
@@ -34,7 +35,11 @@ var ErrNumber = errors.New("account number must be 1 to 14 digits 0-9")
 //
 // The zero Number is no account; it is not the all-zero account.
 type Number struct {
-	padded string // 14 digits, or empty
+	// digits are the 14 of them, behind a pointer: fmt calls no method of a value
+	// in an unexported field, nor for %p and %w, but looks into it; it does not
+	// look behind a pointer in there. A handle is the same for the same digits, so
+	// that == holds.
+	digits unique.Handle[string]
 }
 
 // Parse reads 1 to 14 ASCII digits. The error never repeats the input.
@@ -47,21 +52,28 @@ func Parse(s string) (Number, error) {
 			return Number{}, ErrNumber
 		}
 	}
-	return Number{padded: zeros[len(s):] + s}, nil
+	return Number{digits: unique.Make(zeros[len(s):] + s)}, nil
+}
+
+func (n Number) padded() string {
+	if n.IsZero() {
+		return ""
+	}
+	return n.digits.Value()
 }
 
 // IsZero reports whether n is no account at all.
-func (n Number) IsZero() bool { return n.padded == "" }
+func (n Number) IsZero() bool { return n == Number{} }
 
 // AppendDigits appends the 14 digits. It is the only way to the number itself,
 // for the frame that carries it to the core and for the bank's own book.
-func (n Number) AppendDigits(dst []byte) []byte { return append(dst, n.padded...) }
+func (n Number) AppendDigits(dst []byte) []byte { return append(dst, n.padded()...) }
 
 // Hash is the keyed digest under which the ledger looks the account up without
 // knowing it.
 func (n Number) Hash(key []byte) [sha256.Size]byte {
 	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(n.padded))
+	mac.Write([]byte(n.padded()))
 	var sum [sha256.Size]byte
 	mac.Sum(sum[:0])
 	return sum
@@ -70,10 +82,10 @@ func (n Number) Hash(key []byte) [sha256.Size]byte {
 // Masked shows at most the first 6 and the last 4 significant digits, at most
 // the last 2 of a number of 10 digits or fewer, and always hides at least four.
 func (n Number) Masked() string {
-	if n.padded == "" {
+	if n.IsZero() {
 		return ""
 	}
-	digits := strings.TrimLeft(n.padded, "0")
+	digits := strings.TrimLeft(n.padded(), "0")
 	if len(digits) > 10 {
 		head := min(6, len(digits)-8)
 		return digits[:head] + hidden + digits[len(digits)-4:]

@@ -8,14 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"unique"
 
 	"github.com/gwanmun/gwanmun/pkg/account"
 )
 
 // HashKey is the secret under which the ledger digests what it must recognise
-// and may not know. Every way in which Go prints a value shows `***`.
+// and may not know. Every way in which Go prints a value shows `***`, or the
+// address of what it does not look into.
 type HashKey struct {
-	key string
+	key unique.Handle[string] // as in account.Number, and for its reasons
 }
 
 // ErrHashKey says that a text is not a hash key. It does not repeat the text.
@@ -27,16 +29,24 @@ func ParseHashKey(s string) (HashKey, error) {
 	if err != nil || len(b) != sha256.Size {
 		return HashKey{}, ErrHashKey
 	}
-	return HashKey{key: string(b)}, nil
+	return HashKey{key: unique.Make(string(b))}, nil
+}
+
+// bytes are the key; the zero HashKey has none.
+func (k HashKey) bytes() []byte {
+	if k == (HashKey{}) {
+		return nil
+	}
+	return []byte(k.key.Value())
 }
 
 // Account is the digest under which an account is looked up.
-func (k HashKey) Account(n account.Number) Hash { return n.Hash([]byte(k.key)) }
+func (k HashKey) Account(n account.Number) Hash { return n.Hash(k.bytes()) }
 
 // Fingerprint is the digest of what a payment asks for. Two requests with one
 // key are the same payment if it is the same.
 func (k HashKey) Fingerprint(n account.Number, amount account.Won, order OrderID, policy Policy) Hash {
-	digest := n.Hash([]byte(k.key))
+	digest := n.Hash(k.bytes())
 	fields := append([]byte("gwanmun payment 1\x00"), digest[:]...)
 	fields = binary.BigEndian.AppendUint64(fields, uint64(amount))
 	fields = append(fields, byte(policy))
@@ -48,7 +58,7 @@ func (k HashKey) Fingerprint(n account.Number, amount account.Won, order OrderID
 func (k HashKey) Check() Hash { return k.sum([]byte("gwanmun ledger check 1")) }
 
 func (k HashKey) sum(b []byte) Hash {
-	mac := hmac.New(sha256.New, []byte(k.key))
+	mac := hmac.New(sha256.New, k.bytes())
 	mac.Write(b)
 	var h Hash
 	mac.Sum(h[:0])
