@@ -89,7 +89,7 @@ func Parse(name, version, description string, args []string, cfg any, vars map[s
 		kong.Embed(&std),
 		kong.PostBuild(nameValues),
 		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 100}),
-		kong.HelpFormatter(describe),
+		kong.ValueFormatter(describe),
 		kong.NamedMapper("hostport", kong.MapperFunc(decodeHostPort)),
 		kong.NamedMapper("positive", kong.MapperFunc(decodePositive)),
 		kong.WithBeforeResolve(addSources),

@@ -30,5 +30,5 @@ func Main(run func(ctx context.Context, args []string) error) {
 		// If stderr is gone, the exit code still tells.
 		_, _ = fmt.Fprintf(os.Stderr, "%s: %s\n", filepath.Base(os.Args[0]), oneLine(err.Error()))
 	}
-	os.Exit(ExitCode(err)) //nolint:gocritic // cancel has no one left to tell
+	os.Exit(ExitCode(err))
 }

@@ -61,7 +61,7 @@ func configPath(ctx *kong.Context) (string, bool) {
 func readFile(path string) (map[string]any, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says operation and path itself
+		return nil, err // it says operation and path itself
 	}
 	defer func() { _ = f.Close() }() // only read
 	settings, err := decodeSettings(io.LimitReader(f, maxFile))
@@ -138,7 +138,7 @@ func (s *sources) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 	}
 	value, ok := s.file[flag.Name]
 	if !ok {
-		return nil, nil //nolint:nilnil // kong's word for "not here"
+		return nil, nil // kong's word for "not here"
 	}
 	if number, ok := value.(json.Number); ok {
 		value = number.String()

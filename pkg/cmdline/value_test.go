@@ -3,6 +3,7 @@ package cmdline_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -85,7 +86,7 @@ func TestParseAddr(t *testing.T) {
 		if err == nil && addr.String() != c.text {
 			t.Errorf("%q is read back as %q", c.text, addr)
 		}
-		if err != nil && err != cmdline.ErrAddr { // which repeats no input
+		if err != nil && !errors.Is(err, cmdline.ErrAddr) { // which repeats no input
 			t.Errorf("ParseAddr(%q) says %v", c.text, err)
 		}
 	}

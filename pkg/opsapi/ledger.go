@@ -221,7 +221,7 @@ func invalid(field string, err error) *ledger.Refusal {
 func readFailed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err() //nolint:wrapcheck // the caller's own end
+		return ctx.Err() // the caller's own end
 	case errors.Is(err, ledger.ErrNotFound):
 		return &ledger.Refusal{Reason: ledger.ReasonTransactionNotFound, Err: err}
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):

@@ -61,7 +61,7 @@ func formatPageToken(next *ledger.Cursor, filters fingerprint) string {
 // an error for one that is not of this fingerprint.
 func parsePageToken(token string, filters fingerprint) (*ledger.Cursor, error) {
 	if token == "" {
-		return nil, nil //nolint:nilnil // no token is the first page
+		return nil, nil // no token is the first page
 	}
 	if len(token) != base64.RawURLEncoding.EncodedLen(tokenLength) {
 		return nil, errPageToken // the decoder overlooks line feeds

@@ -95,7 +95,7 @@ func refusalIn(err error) *ledger.Refusal {
 // made is the status that err itself is. One that is merely wrapped belongs to
 // another call and is not passed on.
 func made(err error) (*status.Status, bool) {
-	withStatus, ok := err.(interface{ GRPCStatus() *status.Status }) //nolint:errorlint // not a wrapped one, see above
+	withStatus, ok := err.(interface{ GRPCStatus() *status.Status })
 	if !ok {
 		return nil, false
 	}

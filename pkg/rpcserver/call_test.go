@@ -66,10 +66,7 @@ func TestCorrelationID_IsTakenOverOrMade(t *testing.T) {
 		{"twice the same", []string{"a", "a"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ctx := t.Context()
-			for _, id := range c.sent {
-				ctx = metadata.AppendToOutgoingContext(ctx, "x-correlation-id", id)
-			}
+			ctx := metadata.NewOutgoingContext(t.Context(), metadata.MD{"x-correlation-id": c.sent})
 			var header metadata.MD
 			resp, err := e.payments().CreatePayment(ctx, good(), grpc.Header(&header))
 			if err != nil {

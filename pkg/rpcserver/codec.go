@@ -36,7 +36,7 @@ func (c requestCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	message, ok := v.(protobuf.Message)
 	if !ok {
-		return err //nolint:wrapcheck // gRPC words it
+		return err // gRPC words it
 	}
 	protobuf.Reset(message) // nothing of what was decoded so far may be used
 	message.ProtoReflect().SetUnknown([]byte(undecodable))

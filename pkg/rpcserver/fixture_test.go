@@ -118,7 +118,9 @@ func newEdge(t *testing.T, p *payments, ready func(context.Context) error) *edge
 		stop, done := context.WithTimeout(context.Background(), 5*time.Second)
 		defer done()
 		_ = e.Stop(stop) // tests that care have stopped it before
-		<-e.served
+		if err := <-e.served; err != nil {
+			t.Errorf("Serve returned %v", err)
+		}
 	})
 	return e
 }

@@ -19,7 +19,7 @@ const correlationHeader = "x-correlation-id"
 
 // begin puts call and correlation ID on the context and the ID into the header
 // of the answer.
-func (s *Server) begin(ctx context.Context, m *method, setHeader func(metadata.MD) error) (context.Context, *call) {
+func (s *Server) begin(ctx context.Context, m *method, setHeader func(metadata.MD) error) context.Context {
 	id := incomingCorrelationID(ctx)
 	if id == "" {
 		id = telemetry.NewCorrelationID()
@@ -28,7 +28,7 @@ func (s *Server) begin(ctx context.Context, m *method, setHeader func(metadata.M
 	_ = setHeader(metadata.Pairs(correlationHeader, id))
 	c := &call{method: m, client: localClient, stopping: s.stopping}
 	ctx = telemetry.WithCorrelationID(ctx, id)
-	return context.WithValue(ctx, callKey{}, c), c
+	return context.WithValue(ctx, callKey{}, c)
 }
 
 // incomingCorrelationID is the caller's own; empty if it is not valid, or not
@@ -47,15 +47,15 @@ func (s *Server) unaryBegin(ctx context.Context, req any, info *grpc.UnaryServer
 	m := s.method(info.FullMethod)
 	m.running.Add(1)
 	defer m.running.Add(-1)
-	ctx, _ = s.begin(ctx, m, func(md metadata.MD) error { return grpc.SetHeader(ctx, md) })
-	return next(ctx, req)
+	setHeader := func(md metadata.MD) error { return grpc.SetHeader(ctx, md) }
+	return next(s.begin(ctx, m, setHeader), req)
 }
 
 func (s *Server) streamBegin(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	m := s.method(info.FullMethod)
 	m.running.Add(1)
 	defer m.running.Add(-1)
-	ctx, _ := s.begin(stream.Context(), m, stream.SetHeader)
+	ctx := s.begin(stream.Context(), m, stream.SetHeader)
 	return next(srv, &callStream{ServerStream: stream, ctx: ctx})
 }
 
@@ -63,7 +63,7 @@ func (s *Server) streamBegin(srv any, stream grpc.ServerStream, info *grpc.Strea
 type callStream struct {
 	grpc.ServerStream
 
-	ctx context.Context //nolint:containedctx // it is how gRPC hands a stream's context on
+	ctx context.Context // it is how gRPC hands a stream's context on
 }
 
 // Context is that of the call.

@@ -31,8 +31,9 @@ func wantInvalid(t *testing.T, err error, values []string, fields ...string) {
 	if status.Code(err) != codes.InvalidArgument || info(err).GetReason() != "INVALID_REQUEST" {
 		t.Fatalf("error is %v with %v", err, info(err))
 	}
-	var named []string
-	for _, v := range detail[*errdetails.BadRequest](err).GetFieldViolations() {
+	violations := detail[*errdetails.BadRequest](err).GetFieldViolations()
+	named := make([]string, 0, len(violations))
+	for _, v := range violations {
 		named = append(named, v.GetField())
 		if v.GetDescription() == "" {
 			t.Errorf("%s has no description", v.GetField())

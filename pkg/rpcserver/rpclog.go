@@ -65,7 +65,14 @@ func levelOf(c *call, code codes.Code, reason ledger.Reason) slog.Level {
 	case ledger.ReasonOutcomeUnknown, ledger.ReasonSendWindowMissed, ledger.ReasonCircuitOpen,
 		ledger.ReasonCoreUnreachable, ledger.ReasonLedgerUnavailable, ledger.ReasonLinkSaturated:
 		return slog.LevelWarn
+	default:
+		return levelOfCode(c, code)
 	}
+}
+
+// levelOfCode is for calls that ended well, or as a matter of business, or with
+// a status that is none of ours.
+func levelOfCode(c *call, code codes.Code) slog.Level {
 	switch {
 	case code == codes.OK && c.method.foreign:
 		return slog.LevelDebug

@@ -97,11 +97,11 @@ type Server struct {
 
 	// stopping is closed when the stop begins; streamsEnd ends a little later.
 	stopping    chan struct{}
-	streamsEnd  context.Context //nolint:containedctx // ends with the server, not with a call
+	streamsEnd  context.Context // ends with the server, not with a call
 	endStreams  context.CancelFunc
 	stopOnce    sync.Once
 	stopErr     error
-	polling     context.Context //nolint:containedctx // ends with the server, not with a call
+	polling     context.Context // ends with the server, not with a call
 	stopPolling context.CancelFunc
 
 	// starting keeps Serve from starting anything once Stop waits for running.

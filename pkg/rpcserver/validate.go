@@ -111,7 +111,7 @@ type validatedStream struct {
 // RecvMsg receives and checks one message.
 func (s *validatedStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
-		return err //nolint:wrapcheck // gRPC's own, io.EOF among them
+		return err // gRPC's own, io.EOF among them
 	}
 	return s.validator.check(m)
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
 )
 
 // NewLogger returns a logger that writes one JSON object a line to w: time in
@@ -80,6 +81,6 @@ func (h *handler) then(step func(slog.Handler) slog.Handler) slog.Handler {
 	if outer == nil {
 		outer = h.next
 	}
-	steps := append(h.steps[:len(h.steps):len(h.steps)], step)
+	steps := append(slices.Clone(h.steps), step) // h may have other children
 	return &handler{next: step(h.next), outer: outer, steps: steps}
 }

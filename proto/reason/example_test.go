@@ -33,12 +33,17 @@ func next(err error) string {
 		return "give up: this call is wrong, and would be again"
 	case ledgerv1.ErrorReason_ERROR_REASON_OUTCOME_UNKNOWN:
 		return "poll GetPayment until " + reason.Transaction(err).GetTransactionId() + " is final"
+	default:
+		return sameKeyAgain(err)
 	}
+}
+
+// sameKeyAgain is what is always safe: nothing left, or it may have been done,
+// and the same key finds out. The errors of the transport are among these.
+func sameKeyAgain(err error) string {
 	if wait, ok := reason.RetryAfter(err); ok {
 		return fmt.Sprintf("same key again in %s", wait)
 	}
-	// All others, those of the transport among them: it may have been done, and
-	// the same key is always safe.
 	return "same key again"
 }
 
