@@ -49,7 +49,7 @@ func isDenied(err error) bool {
 // start makes the book ready, or leaves that to a goroutine where its database
 // cannot be reached.
 func (s *Store) start(ctx context.Context) error {
-	err := s.prepare(ctx)
+	err := s.prepareBusy(ctx)
 	switch {
 	case err == nil:
 		s.setState(nil)
@@ -88,6 +88,18 @@ func (s *Store) connect(ctx context.Context) {
 			s.log.WarnContext(ctx, "ledger still cannot be reached", "store", s.dialect.name, "error", err)
 		}
 	}
+}
+
+// prepareBusy prepares the book, and again while another process keeps it busy:
+// one that starts beside others that write all the time is not to give up.
+func (s *Store) prepareBusy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	err := s.prepare(ctx)
+	for tries := 1; tries < maxTries && s.dialect.again(err) && pause(ctx, tries); tries++ {
+		err = s.prepare(ctx)
+	}
+	return err
 }
 
 // prepare reaches the database, brings its tables up to date, and checks that it
