@@ -150,8 +150,8 @@ func (s *sources) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 // came from.
 func (s *sources) try(flag *kong.Flag, value any, from string) error {
 	target := reflect.New(flag.Target.Type()).Elem()
-	scan := kong.Scan().PushTyped(value, kong.FlagValueToken)
-	if err := flag.Parse(scan, target); err != nil {
+	decode := &kong.DecodeContext{Value: flag.Value, Scan: kong.Scan().PushTyped(value, kong.FlagValueToken)}
+	if err := flag.Mapper.Decode(decode, target); err != nil {
 		return fmt.Errorf("from %s: %w", from, err)
 	}
 	return nil
