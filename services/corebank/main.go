@@ -98,7 +98,10 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 	}()
 	served := server.Serve(ctx)
 	cancel()
-	return errors.Join(served, shutdown(cfg.Server.ShutdownTimeout, logger, server, linkEnded))
+	// ctx is done; what is left has a budget of its own.
+	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
+	defer done()
+	return errors.Join(served, shutdown(stopping, logger, server, linkEnded))
 }
 
 // openBank makes the bank of what its book holds, and says how much that is.
@@ -115,10 +118,8 @@ func openBank(ctx context.Context, cfg config, logger *slog.Logger, book simulat
 }
 
 // shutdown lets running rpcs and the frames that are being answered come to an
-// end, all in one budget. The link port was told to stop when ctx was done.
-func shutdown(budget time.Duration, logger *slog.Logger, server *rpcserver.Server, linkEnded <-chan error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), budget)
-	defer cancel()
+// end, until ctx is done. The link port has been told to stop already.
+func shutdown(ctx context.Context, logger *slog.Logger, server *rpcserver.Server, linkEnded <-chan error) error {
 	err := server.Stop(ctx)
 	select {
 	case linkErr := <-linkEnded:
@@ -126,6 +127,6 @@ func shutdown(budget time.Duration, logger *slog.Logger, server *rpcserver.Serve
 	case <-ctx.Done():
 		err = errors.Join(err, errors.New("connections of the link port did not end in time"))
 	}
-	logger.Info("stopped", "clean", err == nil)
+	logger.InfoContext(ctx, "stopped", "clean", err == nil)
 	return err
 }

@@ -17,16 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
-
-	simulatorv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/simulator/v1"
-
 	"github.com/gwanmun/gwanmun/pkg/account"
 	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
+	"github.com/gwanmun/gwanmun/services/corebank/simulator"
 )
 
 // mainEnv makes the test binary the command itself.
@@ -151,27 +145,21 @@ func send(t *testing.T, conn net.Conn, m interface {
 	}
 }
 
-func (c *core) simulator() simulatorv1.SimulatorServiceClient {
-	c.t.Helper()
-	conn, err := grpc.NewClient(c.addresses["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+// journal is type, effect and code of all entries of a book that nobody uses.
+func journal(t *testing.T, path string) string {
+	t.Helper()
+	book, err := simulator.OpenSQLite(t.Context(), path)
 	if err != nil {
-		c.t.Fatal(err)
+		t.Fatal(err)
 	}
-	c.t.Cleanup(func() { _ = conn.Close() })
-	return simulatorv1.NewSimulatorServiceClient(conn)
-}
-
-// journal is mti, effect and code of all entries.
-func (c *core) journal() string {
-	c.t.Helper()
-	resp, err := c.simulator().ListJournal(c.t.Context(), &simulatorv1.ListJournalRequest{})
+	defer func() { _ = book.Close() }()
+	page, err := book.Journal(t.Context(), simulator.Filter{Limit: simulator.MaxPage})
 	if err != nil {
-		c.t.Fatal(err)
+		t.Fatal(err)
 	}
-	var lines []string
-	for _, e := range resp.GetEntries() {
-		effect := strings.TrimPrefix(e.GetEffect().String(), "JOURNAL_EFFECT_")
-		lines = append(lines, e.GetMti()+" "+effect+" "+e.GetResponseCode())
+	lines := make([]string, 0, len(page.Entries))
+	for _, e := range page.Entries {
+		lines = append(lines, e.MTI+" "+e.Effect.String()+" "+e.ResponseCode)
 	}
 	return strings.Join(lines, ", ")
 }
@@ -221,11 +209,11 @@ func TestCorebank_KeepsItsBookOverAStopAndAKill(t *testing.T) {
 	if got := c.code(c.dial(), pay(t, 2, "12345678901234")); got != "0096" {
 		t.Errorf("the fenced ID: %s", got)
 	}
+	c.exit(syscall.SIGTERM)
 	want := "0100 DEBIT 0000, 0420 FENCE 0000, 0100 NONE 0094, 0100 DEBIT 0000, 0100 NONE 0096"
-	if got := c.journal(); got != want {
+	if got := journal(t, book); got != want {
 		t.Errorf("journal: %s\nwant     %s", got, want)
 	}
-	c.exit(syscall.SIGTERM)
 	if strings.Contains(c.log.String(), "12345678901234") {
 		t.Errorf("the account is in the log: %s", &c.log)
 	}
@@ -243,10 +231,10 @@ func TestCorebank_DoesNotDoAtShutdownWhatItHolds(t *testing.T) {
 	if b, err := io.ReadAll(held); len(b) > 0 {
 		t.Errorf("the held payment was answered: %q, %v", b, err)
 	}
-	c = start(t, book)
-	if got := c.journal(); strings.Contains(got, "DEBIT") {
+	if got := journal(t, book); strings.Contains(got, "DEBIT") {
 		t.Errorf("journal: %s", got)
 	}
+	c = start(t, book)
 	if got := c.code(c.dial(), pay(t, 1, "12345678901234")); got != "0000" {
 		t.Errorf("the ID of the held payment: %s", got)
 	}
@@ -255,22 +243,13 @@ func TestCorebank_DoesNotDoAtShutdownWhatItHolds(t *testing.T) {
 func TestCorebank_HasItsSwitches(t *testing.T) {
 	c := start(t, newBook(t), "--core-fences=false", "--dedupe=false")
 	conn := c.dial()
-	var got []string
+	got := make([]string, 0, 6)
 	for range 2 {
 		got = append(got, c.code(conn, telegram.CancelRequest{TranID: id(1)}), c.code(conn, pay(t, 1, "12345678901234")),
 			c.code(conn, pay(t, 1, "12345678901234")))
 	}
 	if want := "0000 02,0000,0000,0000 01,0000,0000"; strings.Join(got, ",") != want {
 		t.Errorf("got %v, want %s", got, want)
-	}
-}
-
-func TestCorebank_RefusesInvalidRequestsByName(t *testing.T) {
-	c := start(t, newBook(t))
-	_, err := c.simulator().PutAccount(t.Context(), &simulatorv1.PutAccountRequest{AccountNumber: "0", Balance: 1})
-	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "INVALID_REQUEST") &&
-		len(status.Convert(err).Details()) == 0 {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -89,8 +89,9 @@ func TestBook_TellsWhatWasWrittenInItsOrder(t *testing.T) {
 
 func TestBook_PagesItsJournal(t *testing.T) {
 	forEachBook(t, func(t *testing.T, book Book, _ func() Book) {
-		var all []Entry
-		for n := range int64(10) {
+		const entries = 10
+		all := make([]Entry, 0, entries)
+		for n := range int64(entries) {
 			mti := telegram.PaymentRequestMTI
 			if n%2 == 1 {
 				mti = telegram.StatusRequestMTI

@@ -115,11 +115,11 @@ func (a *answered) call(address string, first int64, enough chan<- struct{}) {
 	for n := first; n < first+1000; n++ {
 		request, err := telegram.PaymentRequest{TranID: id(n), Account: alice, Amount: 10}.AppendTo(nil)
 		into := a.debited
-		switch {
-		case n%5 == 3: // the payment before
+		switch n % 5 {
+		case 3: // the payment before
 			request, err = telegram.CancelRequest{TranID: id(n - 1)}.AppendTo(nil)
 			into = a.canceled
-		case n%5 == 4: // nothing
+		case 4: // nothing
 			request, err = telegram.CancelRequest{TranID: id(n)}.AppendTo(nil)
 			into = a.fenced
 		}
@@ -163,6 +163,7 @@ func wantBookKnows(t *testing.T, path string, told *answered) {
 			debited += e.Amount
 		case EffectCancel:
 			canceled += e.Amount
+		default:
 		}
 	}
 	bank := openBank(t, book, Rules{})

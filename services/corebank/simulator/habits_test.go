@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -132,10 +133,16 @@ func TestHabit_LettersAccountIsDoneAndSaysLettersWhereDigitsBelong(t *testing.T)
 func TestHabit_LettersAccountDeclinesHonestly(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *Server, _ *MemoryBook) {
 		c := dial(t, s)
-		c.send(payment(t, id(1), accountLetters, 1000))
+		request := payment(t, id(1), accountLetters, 1000)
+		c.send(request)
 		c.receive()
-		if got := c.pay(id(1), accountLetters, 1000); got.ResponseCode != codeUsed {
+		c.send(request)
+		answer := c.receive()
+		if got := parse(t, telegram.ParsePaymentAnswer, answer); got.ResponseCode != codeUsed {
 			t.Errorf("got %s", got.ResponseCode)
+		}
+		if got := string(answer[approvalAt:]); got != strings.Repeat("0", approvalWidth) {
+			t.Errorf("the approval number of a decline is %q", got)
 		}
 	})
 }
@@ -204,7 +211,7 @@ func TestHabit_DrippingAccountAnswersByteByByte(t *testing.T) {
 	forBoth(t, accountDrips, func(t *testing.T, c *client, book *MemoryBook, request []byte, done string) {
 		c.send(request)
 		start := time.Now()
-		var answer []byte
+		answer := make([]byte, 0, telegram.AnswerLength)
 		for i := range telegram.AnswerLength {
 			b := make([]byte, telegram.AnswerLength)
 			n, err := c.conn.Read(b)

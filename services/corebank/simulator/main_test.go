@@ -187,7 +187,7 @@ func line(e Entry) string { return e.MTI + " " + e.Effect.String() + " " + e.Res
 
 func lines(t testing.TB, book Book) []string {
 	t.Helper()
-	var short []string
+	var short []string //nolint:prealloc // nil if there is nothing, as the wanted lines are
 	for _, e := range journal(t, book) {
 		short = append(short, line(e))
 	}

@@ -78,6 +78,7 @@ func wantMoneyAddsUp(t *testing.T, bank *Bank, entries []Entry) {
 			standing[e.TranID] = 0
 		case EffectFence:
 			fenced[e.TranID] = true
+		default:
 		}
 	}
 	var gone account.Won

@@ -118,9 +118,7 @@ func (s *Server) accept(ctx context.Context, l net.Listener, running *sync.WaitG
 			return fmt.Errorf("accept connections: %w", err)
 		case err != nil: // out of descriptors, or a peer that left again
 			s.opts.Logger.WarnContext(ctx, "accept failed", "error", err, "pause", pauseFor)
-			if wait(ctx, pauseFor) != nil {
-				return nil
-			}
+			_ = wait(ctx, pauseFor) // if ctx ends it, so does Accept
 			pauseFor = min(2*pauseFor, maxAcceptPause)
 			continue
 		}

@@ -32,7 +32,7 @@ func TestServeConn_ReadsSplitFrames(t *testing.T) {
 func TestServeConn_AnswersGluedFramesInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *Server, book *MemoryBook) {
 		c := dial(t, s)
-		var glued []byte
+		glued := make([]byte, 0, 4*telegram.RequestLength)
 		for n := range int64(3) {
 			glued = append(glued, payment(t, id(n), alice, 1000)...)
 		}
@@ -248,6 +248,58 @@ func TestServe_TriesAgainWhenAcceptFailsAndEndsWithItsListener(t *testing.T) {
 		}
 		if took := time.Since(start); l.failures != -1 || took != 35*time.Millisecond {
 			t.Errorf("%d failures left after %v", l.failures, took)
+		}
+	})
+}
+
+// pipeListener accepts the connections that it is given, until it is closed.
+type pipeListener struct {
+	net.Listener
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipeListener) Close() error {
+	close(p.closed)
+	return nil
+}
+
+func TestServe_AnswersAtShutdownWhatIsBeingWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bank, book := newGatedBank(t)
+		s := NewServer(bank, Options{})
+		near, far := net.Pipe()
+		l := &pipeListener{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
+		l.conns <- far
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Serve(ctx, l) }()
+		c := &client{t: t, conn: near}
+		c.send(payment(t, id(1), alice, 1000))
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			t.Fatalf("it has ended with %v, and an answer is due", err)
+		default:
+		}
+		book.let <- nil
+		if got := parse(t, telegram.ParsePaymentAnswer, c.receive()); got.ResponseCode != codeDone {
+			t.Errorf("got %s", got.ResponseCode)
+		}
+		c.receiveEnd()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
 		}
 	})
 }

@@ -164,7 +164,7 @@ func (b *SQLiteBook) prepare(ctx context.Context) error {
 		&b.insertSetting: insertSettingSQL,
 	} {
 		var err error
-		if *statement, err = b.write.PrepareContext(ctx, query); err != nil {
+		if *statement, err = b.write.PrepareContext(ctx, query); err != nil { //nolint:sqlclosecheck // ends with its connection
 			return err
 		}
 	}

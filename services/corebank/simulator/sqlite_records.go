@@ -77,16 +77,17 @@ const insertSettingSQL = "INSERT INTO settings (number, " + settingColumns + ") 
 
 // Replay implements Book.
 func (b *SQLiteBook) Replay(ctx context.Context, to Recorder) error {
-	settings, err := b.readDB.QueryContext(ctx, "SELECT "+settingColumns+" FROM settings ORDER BY number")
+	settings, err := b.readDB.QueryContext(ctx, //nolint:rowserrcheck // settingCursor does
+		"SELECT "+settingColumns+" FROM settings ORDER BY number")
 	if err != nil {
 		return fmt.Errorf("read the settings: %w", err)
 	}
-	defer settings.Close()
+	defer func() { _ = settings.Close() }()
 	entries, err := b.readDB.QueryContext(ctx, "SELECT "+entryColumns+" FROM journal ORDER BY sequence")
 	if err != nil {
 		return fmt.Errorf("read the journal: %w", err)
 	}
-	defer entries.Close()
+	defer func() { _ = entries.Close() }()
 
 	due := settingCursor{rows: settings}
 	for entries.Next() {
@@ -158,7 +159,7 @@ func (b *SQLiteBook) Journal(ctx context.Context, f Filter) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	var page Page
 	for rows.Next() {
 		e, err := scanEntry(rows)

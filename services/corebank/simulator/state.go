@@ -12,9 +12,10 @@ import (
 // MaxBalance is the largest balance that a 0210 can carry.
 const MaxBalance account.Won = 999_999_999_999_999
 
+// An account is opened with openingBalance and up to openingSpread more.
 const (
 	openingBalance account.Won = 10_000_000_000
-	openingSpread              = 1_000_000
+	openingSpread  uint32      = 1_000_000
 )
 
 // nobody is the all-zero account, which does not exist.
