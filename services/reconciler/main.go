@@ -36,13 +36,7 @@ type config struct {
 
 // Validate is called when the flags are read.
 func (c *config) Validate() error {
-	if err := errors.Join(c.Core.Validate(), c.Resolve.Validate()); err != nil {
-		return err
-	}
-	if longest := resolve.RowTime(c.exchangeTime()); c.Resolve.Lease <= longest {
-		return fmt.Errorf("--lease must be longer than %s, the longest that one transaction can take with these time-outs", longest)
-	}
-	return nil
+	return errors.Join(c.Core.Validate(), c.Resolve.Validate())
 }
 
 func (c *config) exchangeTime() time.Duration { return c.Core.ConnectTimeout + c.Core.ReadTimeout }

@@ -22,8 +22,6 @@ func TestRun_NonsenseIsOneLineThatNamesTheFlag(t *testing.T) {
 		{"--late-window", []string{"--late-window=0s"}},
 		{"--late-window", []string{"--late-window=-1m"}},
 		{"--lease", []string{"--lease=0s"}},
-		{"--lease", []string{"--lease=15s"}},
-		{"--lease", []string{"--read-timeout=20s"}},
 		{"--read-timeout", []string{"--read-timeout=0s"}},
 		{"--connect-timeout", []string{"--connect-timeout=-1s"}},
 		{"--core-addr", []string{"--core-addr=nowhere"}},

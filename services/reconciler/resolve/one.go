@@ -23,8 +23,8 @@ type Report struct {
 // ResolveOne makes one attempt at one transaction now, due or not, as a sweep
 // would, for whoever by names. It is no error that the transaction stays
 // UNKNOWN, was final before, or becomes final by another meanwhile. A caller
-// that leaves does not stop what has begun; it ends within RowTime and a few
-// ledger calls.
+// that leaves does not stop what has begun; it ends within the time of one row
+// and a few ledger calls.
 //
 // Errors: ledger.ErrNotFound, ledger.ErrUnavailable, and faults of ours.
 func (r *Resolver) ResolveOne(ctx context.Context, id tranid.ID, by ledger.Actor) (Report, error) {

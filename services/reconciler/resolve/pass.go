@@ -74,8 +74,9 @@ func (p *pass) run(ctx context.Context, until time.Time) error {
 // dispatch claims rows and hands them to the workers.
 func (p *pass) dispatch(ctx context.Context, until time.Time) error {
 	for ctx.Err() == nil && p.r.opts.Now().Before(until) && !p.ended() {
-		// A row is begun only while its lease surely outlasts it.
-		begin := time.NewTimer(p.r.opts.Flags.Lease - p.r.rowTime())
+		// A row is begun while half of its lease is left: but for a core that is
+		// all but silent, the lease outlasts it.
+		begin := time.NewTimer(p.r.opts.Flags.Lease / 2)
 		claims, err := p.claim(ctx)
 		if err == nil {
 			p.hand(ctx, claims, begin.C)

@@ -37,7 +37,7 @@ type Flags struct {
 	MaxAttempts   int           `default:"10" help:"Attempts that the core answers without evidence, after which a transaction needs review; it is still asked."`
 	CoreFences    bool          `default:"true" negatable:"" help:"The core refuses for ever a payment that it was told to net-cancel before it saw it."`
 	LateWindow    time.Duration `default:"10m" help:"How long a request may be on its way to a core that does not fence."`
-	Lease         time.Duration `default:"30s" help:"How long a claimed transaction is this process's to resolve."`
+	Lease         time.Duration `default:"8s" help:"How long a claimed transaction is this process's to resolve; should the process die, it waits for no longer."`
 }
 
 // The bounds of what can be set.
@@ -69,14 +69,13 @@ const (
 	exchangesPerRow = 2
 )
 
-// RowTime is the longest that the resolution of one row may take, when one
-// exchange with the core takes at most this long. A lease must be longer.
-func RowTime(exchange time.Duration) time.Duration { return exchangesPerRow*exchange + ledgerTime }
+// rowTime is the longest that the resolution of one row may take, when one
+// exchange with the core takes at most this long. It may be longer than a lease,
+// which is there to save work: a row at which two are at once is made final once.
+func rowTime(exchange time.Duration) time.Duration { return exchangesPerRow*exchange + ledgerTime }
 
 // Options are what a resolver is made of. Every field is required.
 type Options struct {
-	// Flags.Lease must be longer than RowTime(ExchangeTime): a row is begun only
-	// on a lease that outlasts it.
 	Flags Flags
 	// ExchangeTime is the longest that one exchange may take, connecting
 	// included.
@@ -124,7 +123,7 @@ func New(store ledger.Store, core Core, o Options) *Resolver {
 	}
 }
 
-func (r *Resolver) rowTime() time.Duration { return RowTime(r.opts.ExchangeTime) }
+func (r *Resolver) rowTime() time.Duration { return rowTime(r.opts.ExchangeTime) }
 
 // sweeper is who the sweep is in the history.
 func (r *Resolver) sweeper() ledger.Actor {
