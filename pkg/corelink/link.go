@@ -14,7 +14,7 @@ import (
 
 // Flags are the settings of a link.
 type Flags struct {
-	CoreAddr       []string      `name:"core-addr" default:"127.0.0.1:9099" help:"Where the core listens for telegrams, host:port; of several, the next is tried when one refuses."`
+	CoreAddr       []string      `name:"core-addr" placeholder:"HOST:PORT" default:"127.0.0.1:9099" help:"Where the core listens for telegrams, host:port; of several, the next is tried when one refuses."`
 	ReadTimeout    time.Duration `default:"3s" help:"How long the core may take to answer one telegram."`
 	ConnectTimeout time.Duration `default:"2s" help:"How long a connection to the core may take, within the deadline."`
 }
