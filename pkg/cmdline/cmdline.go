@@ -46,10 +46,14 @@ func Usagef(format string, args ...any) *UsageError {
 	return &UsageError{Err: fmt.Errorf(format, args...)}
 }
 
+// IsUsage marks a UsageError.
+func (e *UsageError) IsUsage() {}
+
 // ExitCode is the exit code for the end of a main function: 0 for nil and
-// ErrHelp, 2 for a UsageError and 1 for anything else.
+// ErrHelp, 2 for a UsageError or another error that marks itself as one by an
+// IsUsage method, and 1 for anything else.
 func ExitCode(err error) int {
-	var usage *UsageError
+	var usage interface{ IsUsage() }
 	switch {
 	case err == nil, errors.Is(err, ErrHelp):
 		return 0

@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 	registry, instance := telemetry.NewRegistry(), telemetry.NewInstance("reconciler")
 	store, _, err := gormstore.Open(ctx, gormstore.Options{Flags: cfg.Ledger, Logger: logger})
 	if err != nil {
-		return openError(err)
+		return fmt.Errorf("open ledger: %w", err)
 	}
 	resolver := resolve.New(store, corelink.New(cfg.Core, (&net.Dialer{}).DialContext, time.Now, registry), resolve.Options{
 		Flags: cfg.Resolve, ExchangeTime: cfg.exchangeTime(),
@@ -86,15 +86,6 @@ func run(ctx context.Context, args []string) error {
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer cancel()
 	return errors.Join(served, shutdown(budget, logger, server, swept, store))
-}
-
-// openError says which faults of the ledger are the caller's.
-func openError(err error) error {
-	var usage *gormstore.UsageError
-	if errors.As(err, &usage) {
-		return &cmdline.UsageError{Err: usage.Err}
-	}
-	return fmt.Errorf("open ledger: %w", err)
 }
 
 // shutdown stops taking calls, lets the rows at hand come to an end and their

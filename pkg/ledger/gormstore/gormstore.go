@@ -54,6 +54,9 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap is the fault.
 func (e *UsageError) Unwrap() error { return e.Err }
 
+// IsUsage tells a binary that what it was called with is wrong.
+func (e *UsageError) IsUsage() {}
+
 func usagef(format string, args ...any) error {
 	return &UsageError{Err: fmt.Errorf(format, args...)}
 }
