@@ -45,7 +45,7 @@ type debit struct {
 	amount  account.Won
 }
 
-// fate is what the bank knows of one transaction ID: about 150 bytes of memory
+// fate is what the bank knows of one transaction ID: about 175 bytes of memory
 // for each, for as long as the bank runs.
 type fate struct {
 	// payment is the first debit that stands; where none does, the account is
