@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -33,6 +34,22 @@ type database struct {
 	lockRow string
 }
 
+// memoryFolder is where Linux keeps files in memory.
+const memoryFolder = "/dev/shm"
+
+// scratch is a folder of the test's own, in memory where there is such a place:
+// the kills of these tests end processes, not the machine, and a slow disk would
+// only make them slow.
+func scratch(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(memoryFolder, "gwanmun-integration-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // kinds are the databases that every promise holds on.
 var kinds = []struct {
 	name string
@@ -56,7 +73,7 @@ func onEachDatabase(t *testing.T, play func(t *testing.T, db *database)) {
 
 func newSQLite(t testing.TB) *database {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	path := filepath.Join(scratch(t), "ledger.db")
 	return &database{
 		kind: "sqlite", dsn: "sqlite:" + path,
 		flags:  []string{"--ledger-dsn=sqlite:" + path},

@@ -26,13 +26,13 @@ type gate struct {
 	work     sync.WaitGroup
 }
 
-// openGate opens a gate. serve is called for each connection, in a goroutine of
-// its own; the connection is closed when it returns.
-func openGate(t testing.TB, serve func(conn net.Conn)) *gate {
+// newGate makes a gate that refuses until it is opened. serve is called for each
+// connection, in a goroutine of its own; the connection is closed when it
+// returns.
+func newGate(t testing.TB, serve func(conn net.Conn)) *gate {
 	t.Helper()
 	g := &gate{serve: serve, conns: map[net.Conn]struct{}{}}
 	g.holder, g.address = bindPort(t)
-	g.open(t)
 	t.Cleanup(func() {
 		g.close()
 		_ = unix.Close(g.holder) // it never listened

@@ -19,7 +19,8 @@ type relay struct {
 func newRelay(t testing.TB, network, target string) *relay {
 	t.Helper()
 	r := &relay{network: network, target: target}
-	r.gate = openGate(t, r.pass)
+	r.gate = newGate(t, r.pass)
+	r.open(t)
 	return r
 }
 

@@ -42,7 +42,7 @@ func TestTwoReconcilers_SweepEachRowOnce(t *testing.T) {
 		for i := range each {
 			for account, want := range map[string]string{unansweredAccount: "OUTCOME_UNKNOWN", droppedAccount: "OUTCOME_UNKNOWN"} {
 				calls.Go(func() {
-					if a := p.pay(t, fmt.Sprintf("%s-%d", account, i), account, 500, netCancel); a.reason() != want {
+					if a := p.pay(t, fmt.Sprintf("%s-%d", account[:4], i), account, 500, netCancel); a.reason() != want {
 						t.Errorf("the caller is told %s", a)
 					}
 				})
@@ -75,7 +75,7 @@ func TestTwoReconcilers_AskedAtOnceAgree(t *testing.T) {
 			account string
 			want    ending
 		}{{unansweredAccount, netCanceled}, {droppedAccount, fencedOff}} {
-			a := p.pay(t, "key-"+c.account, c.account, 900, netCancel)
+			a := p.pay(t, "key-"+c.want.status, c.account, 900, netCancel)
 			if a.reason() != "OUTCOME_UNKNOWN" {
 				t.Fatalf("the caller is told %s", a)
 			}
@@ -142,7 +142,8 @@ func TestOneKey_ManyCallsOnTwoInstances(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		const many = 50
 		s := newStack(t, db)
-		patient := []string{"--deadline=15s", "--read-timeout=15s"}
+		// Fifty writers on one SQLite file, and a loaded machine, take their time.
+		patient := []string{"--deadline=15s", "--read-timeout=15s", "--send-window=15s"}
 		both := []*payment{s.startPayment(t, patient...), s.startPayment(t, patient...)}
 		s.startReconciler(t)
 
@@ -165,7 +166,7 @@ func TestOneKey_ManyCallsOnTwoInstances(t *testing.T) {
 			if a.code != codes.OK || a.id() != answers[0].id() || a.row.GetStatus() != success {
 				t.Errorf("one is told %s", a)
 			}
-			if !a.replayed {
+			if a.code == codes.OK && !a.replayed {
 				fresh++
 			}
 		}

@@ -29,7 +29,7 @@ type stack struct {
 // newStack starts a core, with these flags, before a ledger.
 func newStack(t testing.TB, db *database, coreFlags ...string) *stack {
 	t.Helper()
-	s := &stack{db: db, book: filepath.Join(t.TempDir(), "book.db"), canary: &canary{}}
+	s := &stack{db: db, book: filepath.Join(scratch(t), "book.db"), canary: &canary{}}
 	for number := range habitAccounts {
 		s.canary.learn(number)
 	}
@@ -69,7 +69,7 @@ type payment struct {
 
 // quick are the time limits of a payment service under test: short, but long
 // enough for a loaded machine to answer in.
-var quick = []string{"--read-timeout=1s", "--deadline=2s", "--send-window=1500ms", "--adopt-margin=200ms"}
+var quick = []string{"--read-timeout=1s", "--deadline=4s", "--send-window=3s", "--adopt-margin=200ms"}
 
 // startPayment starts a payment service on the stack, and waits until it is
 // ready. Flags that are given replace those of quick.

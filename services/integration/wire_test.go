@@ -49,7 +49,8 @@ type wire struct {
 func newWire(t testing.TB, target string) *wire {
 	t.Helper()
 	w := &wire{target: target}
-	w.gate = openGate(t, w.carry)
+	w.gate = newGate(t, w.carry)
+	w.open(t)
 	return w
 }
 
