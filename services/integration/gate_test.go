@@ -164,17 +164,43 @@ func deafPort(t testing.TB) string {
 	t.Helper()
 	fd, address := bindPort(t)
 	t.Cleanup(func() { _ = unix.Close(fd) })
+	fillBacklog(t, fd, address)
+	return address
+}
+
+// backlogRoom is more than a backlog of zero holds.
+const backlogRoom = 16
+
+// fillBacklog listens on a socket and leaves no room in its backlog, so that a
+// dial hangs; release makes room and lets the dial come about. Nothing that is
+// sent is read.
+func fillBacklog(t testing.TB, fd int, address string) (release func()) {
+	t.Helper()
 	if err := unix.Listen(fd, 0); err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	const room, dialFor = 16, 300 * time.Millisecond
-	for range room {
+	taken := 0
+	for ; taken < backlogRoom; taken++ {
 		conn, err := net.DialTimeout("tcp", address, dialFor)
 		if err != nil {
-			return address
+			break
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 	}
-	t.Fatalf("a listener that accepts nobody still has room after %d connections", room)
-	return ""
+	if taken == backlogRoom {
+		t.Fatalf("a listener that accepts nobody still has room after %d connections", taken)
+	}
+	return func() {
+		for range taken {
+			accepted, _, err := unix.Accept(fd)
+			if err != nil {
+				t.Errorf("accept: %v", err)
+				return
+			}
+			t.Cleanup(func() { _ = unix.Close(accepted) })
+		}
+	}
 }
+
+// dialFor is how long a dial waits that may find no room.
+const dialFor = 300 * time.Millisecond

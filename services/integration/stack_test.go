@@ -24,6 +24,10 @@ type stack struct {
 	wire   *wire
 	core   *core
 	canary *canary
+	// unsettled is a transaction that no one but an operator makes final.
+	unsettled string
+	// lossy says that rows of inquiries may be missing: the ledger was down.
+	lossy bool
 }
 
 // newStack starts a core, with these flags, before a ledger.
