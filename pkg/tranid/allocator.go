@@ -70,6 +70,10 @@ func (a *Allocator) Next(ctx context.Context) (ID, time.Time, error) {
 	if err != nil {
 		return "", at, fmt.Errorf("take transaction numbers of %s: %w", day, err)
 	}
+	if block.Day != day || block.First < 0 || block.Count < 1 || block.First+block.Count > MaxNumber+1 {
+		return "", at, fmt.Errorf("take transaction numbers of %s: the block is of %s, %d from %d",
+			day, block.Day, block.Count, block.First)
+	}
 	id := New(day, block.First)
 	a.mu.Lock()
 	defer a.mu.Unlock()
