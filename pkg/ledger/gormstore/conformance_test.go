@@ -2,6 +2,7 @@ package gormstore_test
 
 import (
 	"context"
+	"database/sql"
 	"io"
 	"log/slog"
 	"os"
@@ -26,8 +27,44 @@ func TestConformance_SQLite(t *testing.T) {
 }
 
 func TestConformance_PostgreSQL(t *testing.T) {
-	template := migratedPostgres(t)
-	ledgertest.Exercise(t, func(t *testing.T) ledger.Store { return openBook(t, postgrestest.Clone(t, template)) })
+	dsn := postgrestest.DSN(t)
+	t.Run("migrate", func(t *testing.T) { openBook(t, dsn) })
+	ledgertest.Exercise(t, func(t *testing.T) ledger.Store {
+		empty(t, dsn)
+		return openBook(t, dsn)
+	})
+}
+
+// empty makes a migrated book new again, in a tenth of the time that a new
+// database takes. Only a superuser can, past the triggers.
+func empty(t *testing.T, dsn string) {
+	t.Helper()
+	db := rawDB(t, "pgx", dsn)
+	db.SetMaxOpenConns(1)
+	mustExec(t, db, "SET session_replication_role = replica")
+	mustExec(t, db, "TRUNCATE transactions, transaction_events, idempotency_keys, tranid_blocks")
+}
+
+// rawDB is the way round the store, until the test ends.
+func rawDB(t *testing.T, driver, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func mustExec(t *testing.T, db *sql.DB, statement string, args ...any) {
+	t.Helper()
+	if _, err := db.ExecContext(context.Background(), statement, args...); err != nil {
+		t.Fatalf("%.60s: %v", statement, err)
+	}
 }
 
 func sqliteDSN(t *testing.T) string {
@@ -47,14 +84,6 @@ func copyOf(t *testing.T, dsn string) string {
 		t.Fatal(err)
 	}
 	return "sqlite:" + path
-}
-
-// migratedPostgres is the DSN of an empty book that no one is connected to.
-func migratedPostgres(t *testing.T) string {
-	t.Helper()
-	dsn := postgrestest.DSN(t)
-	t.Run("migrate", func(t *testing.T) { openBook(t, dsn) })
-	return dsn
 }
 
 func options(dsn string) gormstore.Options {
