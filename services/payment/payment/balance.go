@@ -31,8 +31,11 @@ type BalanceReply struct {
 
 // Balance asks the core for a balance. It makes one attempt.
 func (s *Service) Balance(ctx context.Context, r BalanceRequest) (BalanceReply, error) {
-	s.work.Add(1)
-	defer s.work.Done()
+	done, err := s.begin()
+	if err != nil {
+		return BalanceReply{}, err
+	}
+	defer done()
 	arrived := s.Now()
 	if err := s.timeLeft(ctx, arrived); err != nil {
 		return BalanceReply{}, err

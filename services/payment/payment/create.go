@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/account"
@@ -39,18 +38,23 @@ const (
 )
 
 // Create takes a payment. A nil error means that the money moved, once, and
-// that the ledger says so durably; every other end is a *ledger.Refusal.
+// that the ledger says so durably; every other end is a *ledger.Refusal, or the
+// end of ctx while this call waited for another one to end.
 //
 // From the moment the intent is stored, the caller's leaving changes nothing.
 func (s *Service) Create(ctx context.Context, r Request) (Reply, error) {
-	s.work.Add(1)
-	defer s.work.Done()
-	arrived := s.Now()
-	if err := s.timeLeft(ctx, arrived); err != nil {
+	done, err := s.begin()
+	if err != nil {
 		return Reply{}, err
 	}
+	defer done()
+	arrived := s.Now()
 	for try := 1; ; try++ {
-		run := run{Request: r, arrived: arrived, deadline: s.Now().Add(s.Flags.Deadline)}
+		begun := s.Now()
+		if err := s.timeLeft(ctx, begun); err != nil {
+			return Reply{}, err
+		}
+		run := run{Request: r, arrived: arrived, deadline: begun.Add(s.Flags.Deadline)}
 		admission, err := s.intend(ctx, &run)
 		if err != nil {
 			return Reply{}, err
@@ -108,21 +112,14 @@ func (s *Service) intend(ctx context.Context, r *run) (ledger.Admission, error) 
 			s.Logger.ErrorContext(ctx, "transaction id is taken", "transaction_id", id, "requested_at", at)
 		case errors.Is(err, ledger.ErrKeyReused):
 			return ledger.Admission{}, refuse(ledger.ReasonIdempotencyKeyReused, err)
+		case errors.Is(err, ledger.ErrInvalidRow):
+			return ledger.Admission{}, refuse(ledger.ReasonInternal, err)
 		default:
-			// It may be stored all the same, now or in a moment.
 			s.later(ctx, s.withdrawal(in))
 			return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, err)
 		}
 	}
 	return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, errors.New("no transaction ID that is free"))
-}
-
-// withdrawal is the end of an intent of which nothing was and will be sent.
-func (s *Service) withdrawal(in ledger.Intent) ledger.Change {
-	return ledger.Change{
-		ID: in.ID, From: ledger.StatusRequested, To: ledger.StatusFailed, Evidence: ledger.EvidenceNotSent,
-		Reason: "not sent: the ledger did not say in time that the intent was stored", By: s.by,
-	}
 }
 
 // execute sends the payment of a stored intent, once, and records what became
@@ -167,8 +164,7 @@ func (s *Service) settle(ctx context.Context, t ledger.Transaction, o outcome, c
 		return reply(lost.Current, false)
 	default:
 		s.Logger.ErrorContext(ctx, "outcome not stored", "transaction_id", t.ID, "outcome", o.status.String(), "error", err)
-		s.dropped.WithLabelValues("outcome").Inc()
-		s.later(ctx, c)
+		s.later(ctx, s.belatedOutcome(c, o))
 		if o.evidence == ledger.EvidenceNotSent {
 			return Reply{}, &ledger.Refusal{Reason: o.refusal, Transaction: &t, Err: err}
 		}
@@ -197,58 +193,24 @@ func (s *Service) apply(ctx context.Context, c ledger.Change) (ledger.Transactio
 	return s.Store.Transition(ctx, c)
 }
 
-// contradicts raises the alarm where the core's own answer and a final row
-// cannot both be true. The row stays as it is.
+// contradicts raises the alarm where what this exchange knows and a final row
+// cannot both be true. The row stays as it is. CANCELED goes with every answer:
+// what was done was undone, and what was declined may have been fenced besides.
 func (s *Service) contradicts(ctx context.Context, row ledger.Transaction, o outcome) {
-	if o.evidence != ledger.EvidenceAnswered || !row.Status.Final() {
+	switch {
+	case o.evidence == 0 || !row.Status.Final() || row.Status == ledger.StatusCanceled:
 		return
-	}
-	if o.status == row.Status || (o.status == ledger.StatusSuccess && row.Status == ledger.StatusCanceled) {
+	case (o.status == ledger.StatusSuccess) == (row.Status == ledger.StatusSuccess):
 		return
 	}
 	s.ghosts.Inc()
-	s.Logger.ErrorContext(ctx, "ghost", "transaction_id", row.ID, "ledger", row.Status.String(), "answer", o.status.String())
-	detail := fmt.Sprintf("ghost: the core answered %s (%s), after the row was %s", o.status, o.answer.Code, row.Status)
+	s.Logger.ErrorContext(ctx, "ghost", "transaction_id", row.ID,
+		"ledger", row.Status.String(), "outcome", o.status.String(), "evidence", o.evidence.String())
+	detail := fmt.Sprintf("ghost: the exchange ended %s by %s %s after the row was %s", o.status, o.evidence, o.answer.Code, row.Status)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
 	if err := s.Store.AppendEvent(ctx, row.ID, o.evidence, s.by, detail); err != nil {
 		s.Logger.ErrorContext(ctx, "ghost event not stored", "transaction_id", row.ID, "error", err)
-	}
-}
-
-// later keeps trying to store a change of which the caller was not told, until
-// the row is taken for abandoned and the reconciler finds out by itself.
-func (s *Service) later(ctx context.Context, c ledger.Change) {
-	select {
-	case s.belated <- struct{}{}:
-	default:
-		return
-	}
-	s.work.Add(1)
-	go func() {
-		defer func() { <-s.belated; s.work.Done() }()
-		s.keepTrying(context.WithoutCancel(ctx), c)
-	}()
-}
-
-func (s *Service) keepTrying(ctx context.Context, c ledger.Change) {
-	const first, longest = 100 * time.Millisecond, time.Second
-	ctx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow+s.Flags.Deadline+s.Flags.AdoptMargin)
-	defer cancel()
-	for wait := first; ; wait = min(2*wait, longest) {
-		select {
-		case <-time.After(wait):
-		case <-s.quit:
-			return
-		case <-ctx.Done():
-			return
-		}
-		tryCtx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow)
-		_, err := s.apply(tryCtx, c)
-		cancel()
-		if err == nil || errors.Is(err, ledger.ErrLost) {
-			s.Logger.LogAttrs(ctx, slog.LevelInfo, "belated write ended", slog.String("transaction_id", string(c.ID)), slog.Bool("stored", err == nil))
-			return
-		}
-		// ErrNotFound is no end: a commit under way may still make the row.
 	}
 }
 

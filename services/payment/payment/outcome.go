@@ -74,9 +74,15 @@ func notSent(err error) outcome {
 	return o
 }
 
+// reasonWithdrawn is what the row of a withdrawn intent says.
+const reasonWithdrawn = "not sent: the ledger did not say in time that the intent was stored"
+
 // refusalOfUnsent is why the row's exchange sent nothing, read back from the
 // row.
 func refusalOfUnsent(t *ledger.Transaction) ledger.Reason {
+	if t.Reason == reasonWithdrawn {
+		return ledger.ReasonLedgerUnavailable
+	}
 	for _, u := range unsent {
 		if u.reason == t.Reason {
 			return u.refusal

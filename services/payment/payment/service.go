@@ -85,6 +85,10 @@ type Service struct {
 	// may have gone, and the process may not end before them.
 	work    sync.WaitGroup
 	belated chan struct{}
+	// stopping, once set, lets no work begin; mu keeps it and the first of work
+	// apart.
+	mu       sync.Mutex
+	stopping bool
 	// quit ends the belated writes.
 	quit     chan struct{}
 	quitOnce sync.Once
@@ -120,10 +124,25 @@ func New(o Options) *Service {
 	return s
 }
 
-// Drain waits for the exchanges that are under way, whose callers may have
-// gone, and for the writes that are being tried again. When ctx ends first it
-// gives those writes up and says so.
+// begin opens a piece of work, which done ends. It refuses when the process is
+// about to end.
+func (s *Service) begin() (done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		return nil, refuse(ledger.ReasonLedgerUnavailable, errors.New("the service is stopping"))
+	}
+	s.work.Add(1)
+	return s.work.Done, nil
+}
+
+// Drain lets nothing new begin, and waits for the exchanges that are under way,
+// whose callers may have gone, and for the writes that are being tried again.
+// When ctx ends first it gives those writes up and says so.
 func (s *Service) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopping = true
+	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
 		s.work.Wait()
@@ -144,8 +163,11 @@ func refuse(reason ledger.Reason, cause error) error {
 }
 
 // timeLeft reports whether the caller waits long enough for the call to make
-// sense. A caller without deadline does.
+// sense. A caller without deadline does, and one who has gone does not.
 func (s *Service) timeLeft(ctx context.Context, now time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return refuse(ledger.ReasonDeadlineTooShort, err)
+	}
 	deadline, ok := ctx.Deadline()
 	if ok && deadline.Sub(now) < s.Flags.MinDeadline {
 		return refuse(ledger.ReasonDeadlineTooShort, fmt.Errorf("%s left", deadline.Sub(now)))
