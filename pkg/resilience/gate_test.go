@@ -135,7 +135,7 @@ func TestExchange_CircuitThatOpensBetweenAttemptsLeavesTheLastRealFailure(t *tes
 		var sent atomic.Int64
 		h := build(t, consecutive(1), script(&sent,
 			ends(unsent, corelink.ErrConnect), ends(unsent, corelink.ErrConnect), ends(lost, corelink.ErrTimeout)))
-		h.Exchange(context.Background(), payment(time.Hour)) // the other circuit
+		h.Exchange(context.Background(), payment(time.Hour))            // the other circuit
 		h.Exchange(context.Background(), inquiry(100*time.Millisecond)) // no time for a second attempt
 		res := h.Exchange(context.Background(), inquiry(time.Hour))
 		if !errors.Is(res.Err, corelink.ErrTimeout) || errors.Is(res.Err, ErrOpen) || res.Sent != corelink.SentAll {
