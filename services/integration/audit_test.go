@@ -203,7 +203,8 @@ func proven(row *ledgerv1.Transaction, f *fate) error {
 		wrong = row.GetStatus() != success || f.mtis["0400"] == 0 || f.mtis["0420"] > 0 ||
 			row.GetResolutionPolicy() != confirm
 	case ledgerv1.Evidence_EVIDENCE_CANCEL_CONFIRMED:
-		wrong = f.effects[undone] != 1 || f.effects[debited] != 1
+		// The core says "canceled" of what it fenced off, too.
+		wrong = f.effects[undone] != f.effects[debited] || f.effects[undone]+f.effects[fenced] != 1
 	case ledgerv1.Evidence_EVIDENCE_FENCED:
 		wrong = f.effects[fenced] != 1 || f.effects[debited] != 0
 	case ledgerv1.Evidence_EVIDENCE_WINDOW_ELAPSED:

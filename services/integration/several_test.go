@@ -34,7 +34,8 @@ func TestTwoReconcilers_SweepEachRowOnce(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		const each = 12
 		s := newStack(t, db)
-		p := s.startPayment(t)
+		// Three writers on one SQLite file are not fair to each other.
+		p := s.startPayment(t, "--send-window=15s", "--deadline=16s")
 		for range 2 {
 			s.startReconciler(t, "--sweep-interval=50ms")
 		}

@@ -87,8 +87,7 @@ func (s *stack) startPayment(t testing.TB, flags ...string) *payment {
 // spawnPayment is startPayment that waits only until it listens.
 func (s *stack) spawnPayment(t testing.TB, flags ...string) *payment {
 	t.Helper()
-	args := append([]string{"--core-addr=" + s.wire.address}, anywhere...)
-	p := spawn(t, s.canary, "payment", override(args, s.db.flags, quick, flags)...)
+	p := s.spawnProcess(t, "payment", quick, flags)
 	conn := p.dial(t)
 	return &payment{
 		p, paymentv1.NewPaymentServiceClient(conn), paymentv1.NewAccountServiceClient(conn), ledgerv1.NewLedgerServiceClient(conn),
@@ -112,11 +111,23 @@ const idle = "--sweep-interval=1h"
 // Flags that are given replace those of brisk.
 func (s *stack) startReconciler(t testing.TB, flags ...string) *reconciler {
 	t.Helper()
-	args := append([]string{"--core-addr=" + s.wire.address}, anywhere...)
-	p := spawn(t, s.canary, "reconciler", override(args, s.db.flags, brisk, flags)...)
-	r := &reconciler{p, reconciliationv1.NewReconciliationServiceClient(p.dial(t))}
-	p.awaitReady(t)
+	r := s.spawnReconciler(t, flags...)
+	r.awaitReady(t)
 	return r
+}
+
+// spawnReconciler is startReconciler that waits only until it listens.
+func (s *stack) spawnReconciler(t testing.TB, flags ...string) *reconciler {
+	t.Helper()
+	p := s.spawnProcess(t, "reconciler", brisk, flags)
+	return &reconciler{p, reconciliationv1.NewReconciliationServiceClient(p.dial(t))}
+}
+
+// spawnProcess starts a service on the stack and waits for nothing.
+func (s *stack) spawnProcess(t testing.TB, name string, flags ...[]string) *process {
+	t.Helper()
+	lists := append([][]string{{"--core-addr=" + s.wire.address}, anywhere, s.db.flags}, flags...)
+	return spawn(t, s.canary, name, override(lists...)...)
 }
 
 // override is the flags of all lists; of a flag that occurs again the last one
