@@ -5,6 +5,8 @@ import (
 	"embed"
 	"errors"
 	"io/fs"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,6 +55,8 @@ type dialect struct {
 	assumptions []assumption
 	// again reports whether the database refused for another writer's sake.
 	again func(error) bool
+	// fault reports whether it refused what was to be stored: a mistake of ours.
+	fault func(error) bool
 }
 
 // assumption is a setting and the values with which what was committed survives
@@ -94,11 +98,21 @@ func postgresDialect(config *pgx.ConnConfig) *dialect {
 			{"synchronous_commit", "SHOW synchronous_commit", []string{"on", "local", "remote_write", "remote_apply"}},
 			{"fsync", "SHOW fsync", []string{"on"}},
 		},
-		again: func(err error) bool {
-			var pg *pgconn.PgError
-			return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
-		},
+		again: func(err error) bool { return hasClass(err, "40001", "40P01") },
+		fault: func(err error) bool { return hasClass(err, "22", "23") },
 	}
+}
+
+// hasClass reports whether PostgreSQL's code begins with one of those.
+func hasClass(err error, prefixes ...string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(pg.Code, p) })
+}
+
+// hasCode reports whether SQLite's code, without its extension, is one of those.
+func hasCode(err error, codes ...int) bool {
+	var lite *moderncsqlite.Error
+	return errors.As(err, &lite) && slices.Contains(codes, lite.Code()&0xff)
 }
 
 func pingPostgres(tx *gorm.DB) error {
@@ -140,9 +154,9 @@ func sqliteDialect(path string, now func() time.Time) *dialect {
 			{"synchronous", "PRAGMA synchronous", []string{"2", "3"}},
 			{"journal_mode", "PRAGMA journal_mode", []string{"wal"}},
 		},
-		again: func(err error) bool {
-			var lite *moderncsqlite.Error
-			return errors.As(err, &lite) && lite.Code()&0xff == sqlitelib.SQLITE_BUSY
+		again: func(err error) bool { return hasCode(err, sqlitelib.SQLITE_BUSY) },
+		fault: func(err error) bool {
+			return hasCode(err, sqlitelib.SQLITE_CONSTRAINT, sqlitelib.SQLITE_MISMATCH, sqlitelib.SQLITE_TOOBIG)
 		},
 	}
 }

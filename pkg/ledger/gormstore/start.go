@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 )
 
@@ -41,10 +39,7 @@ func isRefusal(err error) bool {
 
 // isDenied reports whether a server that was reached does not let us in: at
 // start that is a mistake in the DSN.
-func isDenied(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (strings.HasPrefix(pg.Code, "28") || pg.Code == "3D000")
-}
+func isDenied(err error) bool { return hasClass(err, "28", "3D000") }
 
 // start makes the book ready, or leaves that to a goroutine where its database
 // cannot be reached.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -34,13 +35,9 @@ var verdicts = []error{
 // errArgument says that a caller of ours asks for what the interface forbids.
 var errArgument = errors.New("out of range")
 
-func isVerdict(err error) bool {
-	for _, verdict := range verdicts {
-		if errors.Is(err, verdict) {
-			return true
-		}
-	}
-	return false
+// isVerdict reports whether trying again would not change the error.
+func (s *Store) isVerdict(err error) bool {
+	return s.dialect.fault(err) || slices.ContainsFunc(verdicts, func(v error) bool { return errors.Is(err, v) })
 }
 
 // commitError is a COMMIT that may have happened.
@@ -86,7 +83,7 @@ func (s *Store) try(
 	switch {
 	case err == nil:
 		return nil
-	case isVerdict(err):
+	case s.isVerdict(err):
 		return fmt.Errorf("%s: %w", doing, err)
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		return fmt.Errorf("%s: %w: %w: %w", doing, ledger.ErrUnavailable, ctx.Err(), err)

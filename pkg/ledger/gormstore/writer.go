@@ -18,7 +18,7 @@ var errOvertaken = errors.New("the key was bound again meanwhile")
 // CreateIntent implements ledger.Writer. When COMMIT errs, the intent may be
 // stored: it is tried again with the same ID, and then finds itself.
 func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admission, error) {
-	if _, err := in.Row(time.Time{}.Add(time.Hour)); err != nil {
+	if _, err := in.Row(in.RequestedAt); err != nil {
 		return ledger.Admission{}, fmt.Errorf("create intent: %w", err)
 	}
 	var admission ledger.Admission
@@ -26,7 +26,7 @@ func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admi
 	again := func(err error) bool {
 		var commit *commitError
 		inDoubt = inDoubt || errors.As(err, &commit)
-		return err != nil && !isVerdict(err) &&
+		return err != nil && !s.isVerdict(err) &&
 			(inDoubt || errors.Is(err, errOvertaken) || s.dialect.again(err))
 	}
 	err := s.try(ctx, "create intent "+string(in.ID), again, func(ctx context.Context) error {
