@@ -43,7 +43,8 @@ type Call struct {
 	// AnswerLength is how many bytes the answer has.
 	AnswerLength int
 	// Check parses the answer and compares what it echoes; nil means that the
-	// answer is valid and belongs to this request. It is called at most once.
+	// answer is valid and belongs to this request. It is called once
+	// for each answer that came: an inquiry that is retried may have several.
 	Check func(answer []byte) error
 	// Ready is asked when the connection is there, immediately before the
 	// first byte; an error from it sends nothing. Nil means always ready.

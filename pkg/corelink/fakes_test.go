@@ -77,11 +77,16 @@ func callFor(t testing.TB, id tranid.ID) corelink.Call {
 
 // patient are the settings of a link whose time-outs play no part in a test.
 func patient(addrs ...string) corelink.Flags {
-	return corelink.Flags{CoreAddr: addrs, ReadTimeout: time.Minute, ConnectTimeout: time.Minute}
+	return corelink.Flags{
+		CoreAddr: addrs, ReadTimeout: time.Minute, ConnectTimeout: time.Minute,
+		PoolSize: 1024, PoolWait: time.Minute,
+	}
 }
 
 func newLink(flags corelink.Flags, dial corelink.Dialer) *corelink.Link {
-	return corelink.New(flags, dial, time.Now, prometheus.NewRegistry())
+	return corelink.New(corelink.Options{
+		Flags: flags, Name: "test", Dial: dial, Now: time.Now, Metrics: corelink.NewMetrics(prometheus.NewRegistry()),
+	})
 }
 
 // want is how an exchange ended.

@@ -17,7 +17,14 @@ type Flags struct {
 	CoreAddr       []string      `name:"core-addr" placeholder:"HOST:PORT" default:"127.0.0.1:9099" help:"Where the core listens for telegrams, host:port; of several, the next is tried when one refuses."`
 	ReadTimeout    time.Duration `default:"3s" help:"How long the core may take to answer one telegram."`
 	ConnectTimeout time.Duration `default:"2s" help:"How long a connection to the core may take, within the deadline."`
+
+	PoolSize    int           `default:"16" help:"Connections to the core at most, for each of the two circuits."`
+	PoolWait    time.Duration `default:"500ms" help:"How long an exchange waits for one of them to be free."`
+	PoolIdleTTL time.Duration `name:"pool-idle-ttl" default:"30s" help:"How long an idle connection is kept; shorter than any firewall on the way. 0 opens one for each exchange."`
 }
+
+// maxPoolSize bounds what can be set.
+const maxPoolSize = 4096
 
 // Validate reports what is wrong with the settings, in one line.
 func (f *Flags) Validate() error {
@@ -33,29 +40,57 @@ func (f *Flags) Validate() error {
 		return errors.New("--read-timeout must be positive")
 	case f.ConnectTimeout <= 0:
 		return errors.New("--connect-timeout must be positive")
+	case f.PoolSize < 1 || f.PoolSize > maxPoolSize:
+		return fmt.Errorf("--pool-size must be 1 to %d", maxPoolSize)
+	case f.PoolWait < 0:
+		return errors.New("--pool-wait must not be negative")
+	case f.PoolIdleTTL < 0:
+		return errors.New("--pool-idle-ttl must not be negative")
 	}
 	return nil
 }
 
-// Link makes exchanges with the core, each on a connection of its own. It is
-// safe for concurrent use.
+// Options are what a Link works with. All are required.
+type Options struct {
+	// Flags must be valid.
+	Flags Flags
+	// Name is the label of its pool's metrics.
+	Name string
+	// Dial opens a connection.
+	Dial Dialer
+	// Now is the clock of deadlines.
+	Now func() time.Time
+	// Metrics may be shared by the links of a process.
+	Metrics *Metrics
+}
+
+// Link makes exchanges with the core, over a pool of connections of its own. It
+// is safe for concurrent use.
 type Link struct {
 	flags     Flags
-	dial      Dialer
 	now       func() time.Time
+	pool      *pool
 	roundtrip *prometheus.HistogramVec
 }
 
-// New returns a Link that connects with dial and registers its metrics.
-func New(flags Flags, dial Dialer, now func() time.Time, registry prometheus.Registerer) *Link {
-	l := &Link{flags: flags, dial: dial, now: now}
-	l.roundtrip = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "gwanmun_core_roundtrip_seconds",
-		Help:    "Time from the first byte of a request to the end of its exchange with the core.",
-		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
-	}, []string{"tx"})
-	registry.MustRegister(l.roundtrip)
-	return l
+// New returns a Link. It connects when it is first used.
+func New(o Options) *Link {
+	return &Link{
+		flags: o.Flags, now: o.Now, roundtrip: o.Metrics.roundtrip,
+		pool: &pool{
+			flags: o.Flags, dial: o.Dial, now: o.Now, count: o.Metrics.pool(o.Name),
+			places: make(chan struct{}, o.Flags.PoolSize),
+		},
+	}
+}
+
+// Close ends the connections that are idle, and each other one when its exchange
+// has ended.
+func (l *Link) Close() error {
+	if err := l.pool.close(); err != nil {
+		return fmt.Errorf("close idle connections: %w", err)
+	}
+	return nil
 }
 
 // Exchange makes one exchange. It ends by the call's deadline, by the read
@@ -63,50 +98,33 @@ func New(flags Flags, dial Dialer, now func() time.Time, registry prometheus.Reg
 // The deadline is set on the socket once, so a peer that trickles bytes gains
 // no time by it.
 func (l *Link) Exchange(ctx context.Context, call Call) Result {
-	conn, err := l.connect(ctx, call.Deadline)
+	if call.Deadline.Sub(l.now()) <= 0 {
+		return Result{Sent: SentNone, Err: ErrNoTime}
+	}
+	conn, err := l.pool.take(ctx, call.Deadline)
 	if err != nil {
 		return Result{Sent: SentNone, Err: err}
 	}
-	res := l.converse(ctx, conn, call)
-	if res.Err != nil {
-		reset(conn)
-	}
-	// The exchange has ended; how the socket closes changes nothing.
-	_ = conn.Close()
+	fit := false
+	// A panic in Check or Ready must not keep the place, nor the connection.
+	defer func() {
+		if fit {
+			l.pool.give(conn)
+		} else {
+			l.pool.drop(conn)
+		}
+	}()
+	var res Result
+	res, fit = l.converse(ctx, conn, call)
 	return res
 }
 
-// connect tries each address until one takes the connection. Nothing has left
-// while it does, so the next address is safe.
-func (l *Link) connect(ctx context.Context, deadline time.Time) (net.Conn, error) {
-	var last error
-	for _, addr := range l.flags.CoreAddr {
-		left := min(deadline.Sub(l.now()), l.flags.ConnectTimeout)
-		if left <= 0 {
-			break
-		}
-		dialCtx, cancel := context.WithTimeout(ctx, left)
-		conn, err := l.dial(dialCtx, "tcp", addr)
-		cancel()
-		if err == nil {
-			return conn, nil
-		}
-		last = err
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w: %w", ErrAbandoned, ctx.Err())
-		}
-	}
-	if last == nil {
-		return nil, ErrNoTime
-	}
-	return nil, fmt.Errorf("%w: %w", ErrConnect, last)
-}
-
-// converse writes the request and reads the answer on a fresh connection.
-func (l *Link) converse(ctx context.Context, conn net.Conn, call Call) Result {
+// converse writes the request and reads the answer. It reports whether the
+// connection is fit for another exchange.
+func (l *Link) converse(ctx context.Context, conn net.Conn, call Call) (res Result, fit bool) {
 	if call.Ready != nil {
 		if err := call.Ready(); err != nil {
-			return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", ErrNotReady, err)}
+			return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", ErrNotReady, err)}, true
 		}
 	}
 	start := l.now()
@@ -115,27 +133,28 @@ func (l *Link) converse(ctx context.Context, conn net.Conn, call Call) Result {
 		end = call.Deadline
 	}
 	if !end.After(start) {
-		return Result{Sent: SentNone, Err: ErrNoTime}
+		return Result{Sent: SentNone, Err: ErrNoTime}, true
 	}
 	if err := conn.SetDeadline(end); err != nil {
-		return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", ErrConnect, err)}
+		return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", ErrConnect, err)}, false
 	}
-	// An expired socket deadline wakes whatever the exchange waits in.
+	// An expired socket deadline wakes whatever the exchange waits in. Should it
+	// have begun to expire, it would wake the next exchange too.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
+	defer func() { fit = stop() && fit }()
 	if ctx.Err() != nil {
-		return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", ErrAbandoned, ctx.Err())}
+		return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", ErrAbandoned, ctx.Err())}, false
 	}
 
-	res := l.write(ctx, conn, call.Frame, start)
+	res = l.write(ctx, conn, call.Frame, start)
 	if res.Sent == SentNone {
-		return res
+		return res, false
 	}
 	if res.Sent == SentAll {
 		l.read(ctx, conn, call, &res)
 	}
 	l.roundtrip.WithLabelValues(call.Tx).Observe(l.now().Sub(start).Seconds())
-	return res
+	return res, res.Err == nil
 }
 
 // write hands the request to the kernel, in one call, once.
@@ -175,13 +194,5 @@ func (l *Link) read(ctx context.Context, conn net.Conn, call Call, res *Result) 
 		res.Err = fmt.Errorf("%w: %d of %d bytes came", ErrTimeout, n, len(buf))
 	default:
 		res.Err = fmt.Errorf("%w: %d of %d bytes came: %w", ErrClosed, n, len(buf), err)
-	}
-}
-
-// reset makes Close discard what is in flight either way: after an anomaly
-// nothing of this connection may be of use to anyone.
-func reset(conn net.Conn) {
-	if tcp, ok := conn.(interface{ SetLinger(sec int) error }); ok {
-		_ = tcp.SetLinger(0)
 	}
 }

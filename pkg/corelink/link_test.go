@@ -107,7 +107,9 @@ func observed(t *testing.T, registry *prometheus.Registry, tx string) uint64 {
 func TestExchange_TimesWhatLeft(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	h := serve(t, answering(approval(paymentID)))
-	link := corelink.New(patient(refusing(t), h.addr), dialer(), time.Now, registry)
+	link := corelink.New(corelink.Options{
+		Flags: patient(refusing(t), h.addr), Name: "test", Dial: dialer(), Now: time.Now, Metrics: corelink.NewMetrics(registry),
+	})
 	call := callFor(t, paymentID)
 	link.Exchange(t.Context(), call)
 	call.Check = func([]byte) error { return errEcho }

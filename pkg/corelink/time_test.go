@@ -16,7 +16,7 @@ import (
 
 // customary are the settings that the binaries start with.
 func customary(addrs ...string) corelink.Flags {
-	return corelink.Flags{CoreAddr: addrs, ReadTimeout: 3 * time.Second, ConnectTimeout: 2 * time.Second}
+	return corelink.Flags{CoreAddr: addrs, ReadTimeout: 3 * time.Second, ConnectTimeout: 2 * time.Second, PoolSize: 16, PoolWait: time.Minute}
 }
 
 // callWithin is a payment that has this much time.

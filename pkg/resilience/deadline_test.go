@@ -43,9 +43,12 @@ func linked(t *testing.T, f Flags, connecting, answering time.Duration, dials *[
 		}()
 		return near, nil
 	}
-	link := corelink.New(corelink.Flags{
-		CoreAddr: []string{"core:9099"}, ReadTimeout: 3 * time.Second, ConnectTimeout: 2 * time.Second,
-	}, dial, time.Now, prometheus.NewRegistry())
+	link := corelink.New(corelink.Options{
+		Flags: corelink.Flags{
+			CoreAddr: []string{"core:9099"}, ReadTimeout: 3 * time.Second, ConnectTimeout: 2 * time.Second, PoolSize: 16,
+		},
+		Name: "test", Dial: dial, Now: time.Now, Metrics: corelink.NewMetrics(prometheus.NewRegistry()),
+	})
 	return build(t, f, link.Exchange)
 }
 

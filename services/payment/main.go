@@ -55,9 +55,11 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("open ledger: %w", err)
 	}
+	link := corelink.New(corelink.Options{
+		Flags: cfg.Core, Name: "core", Dial: (&net.Dialer{}).DialContext, Now: time.Now, Metrics: corelink.NewMetrics(registry),
+	})
 	service := payment.New(payment.Options{
-		Flags: cfg.Payment, Store: store, HashKey: hashKey,
-		Core: corelink.New(cfg.Core, (&net.Dialer{}).DialContext, time.Now, registry),
+		Flags: cfg.Payment, Store: store, HashKey: hashKey, Core: link,
 		Now:  time.Now, Logger: logger, Registry: registry, Instance: telemetry.NewInstance("payment"),
 	})
 	server, err := rpcserver.New(rpcserver.Options{

@@ -57,7 +57,10 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("open ledger: %w", err)
 	}
-	resolver := resolve.New(store, corelink.New(cfg.Core, (&net.Dialer{}).DialContext, time.Now, registry), resolve.Options{
+	link := corelink.New(corelink.Options{
+		Flags: cfg.Core, Name: "core", Dial: (&net.Dialer{}).DialContext, Now: time.Now, Metrics: corelink.NewMetrics(registry),
+	})
+	resolver := resolve.New(store, link, resolve.Options{
 		Flags: cfg.Resolve, ExchangeTime: cfg.exchangeTime(),
 		// The rest of the budget is for giving back claims and closing.
 		StopGrace: cfg.Server.ShutdownTimeout / 2,

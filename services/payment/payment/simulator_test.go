@@ -73,9 +73,12 @@ func atBank(t *testing.T, refuse bool, test func(*testing.T, *house, *bank)) {
 		}
 		h := &house{t: t, registry: prometheus.NewRegistry(), log: &logged{}}
 		h.store = &faultyStore{Store: memstore.New(time.Now)}
-		link := corelink.New(corelink.Flags{
-			CoreAddr: []string{"core"}, ReadTimeout: 3 * time.Second, ConnectTimeout: 2 * time.Second,
-		}, dial, time.Now, h.registry)
+		link := corelink.New(corelink.Options{
+			Flags: corelink.Flags{
+				CoreAddr: []string{"core"}, ReadTimeout: 3 * time.Second, ConnectTimeout: 2 * time.Second, PoolSize: 16,
+			},
+			Name: "test", Dial: dial, Now: time.Now, Metrics: corelink.NewMetrics(h.registry),
+		})
 		h.core = &scriptedCore{t: t, book: h.store.Store, do: func(ctx context.Context, call corelink.Call, _ tranid.ID) corelink.Result {
 			return link.Exchange(ctx, call)
 		}}

@@ -49,9 +49,12 @@ func newTown(t *testing.T, flags Flags, o simulator.Options) *town {
 		return ours, nil
 	}
 	t.Cleanup(func() { cancel(); conns.Wait() })
-	tn.link = corelink.New(corelink.Flags{
-		CoreAddr: []string{"core:9099"}, ReadTimeout: 3 * time.Second, ConnectTimeout: 2 * time.Second,
-	}, dial, time.Now, prometheus.NewRegistry())
+	tn.link = corelink.New(corelink.Options{
+		Flags: corelink.Flags{
+			CoreAddr: []string{"core:9099"}, ReadTimeout: 3 * time.Second, ConnectTimeout: 2 * time.Second, PoolSize: 16,
+		},
+		Name: "test", Dial: dial, Now: time.Now, Metrics: corelink.NewMetrics(prometheus.NewRegistry()),
+	})
 	tn.house = newHouse(memstore.New(time.Now), flags, time.Now)
 	tn.core.answers(func(ctx context.Context, call corelink.Call, mti string, _ tranid.ID) corelink.Result {
 		res := tn.link.Exchange(ctx, call)
