@@ -57,6 +57,7 @@ var unsent = []struct {
 }{
 	{corelink.ErrNotReady, "not sent: the send window had passed", ledger.ReasonSendWindowMissed},
 	{corelink.ErrNoTime, "not sent: no time was left", ledger.ReasonDeadlineTooShort},
+	{corelink.ErrSaturated, "not sent: all connections to the core were in use", ledger.ReasonLinkSaturated},
 	{corelink.ErrConnect, "not sent: no connection to the core", ledger.ReasonCoreUnreachable},
 	{corelink.ErrWrite, "not sent: the connection took no byte", ledger.ReasonCoreUnreachable},
 	{corelink.ErrAbandoned, "not sent: the caller had gone", ledger.ReasonDeadlineTooShort},

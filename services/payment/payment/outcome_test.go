@@ -40,6 +40,9 @@ var outcomes = map[string]struct {
 	"not sent, no connection": {
 		ends(corelink.SentNone, corelink.ErrConnect), ledger.StatusFailed, ledger.EvidenceNotSent, ledger.ReasonCoreUnreachable, "",
 	},
+	"not sent, no place in the pool": {
+		ends(corelink.SentNone, corelink.ErrSaturated), ledger.StatusFailed, ledger.EvidenceNotSent, ledger.ReasonLinkSaturated, "",
+	},
 	"not sent, no byte taken": {
 		ends(corelink.SentNone, corelink.ErrWrite), ledger.StatusFailed, ledger.EvidenceNotSent, ledger.ReasonCoreUnreachable, "",
 	},
