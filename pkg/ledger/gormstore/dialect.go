@@ -1,10 +1,14 @@
 package gormstore
 
 import (
+	"context"
 	"database/sql"
+	"database/sql/driver"
 	"embed"
 	"errors"
+	"io"
 	"io/fs"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -55,6 +59,9 @@ type dialect struct {
 	assumptions []assumption
 	// again reports whether the database refused for another writer's sake.
 	again func(error) bool
+	// stale reports whether a connection turned out to be dead, and a new one may
+	// be had.
+	stale func(error) bool
 	// fault reports whether it refused what was to be stored: a mistake of ours.
 	fault func(error) bool
 }
@@ -99,6 +106,7 @@ func postgresDialect(config *pgx.ConnConfig) *dialect {
 			{"fsync", "SHOW fsync", []string{"on"}},
 		},
 		again: func(err error) bool { return hasClass(err, "40001", "40P01") },
+		stale: isStale,
 		fault: func(err error) bool { return hasClass(err, "22", "23") },
 	}
 }
@@ -107,6 +115,20 @@ func postgresDialect(config *pgx.ConnConfig) *dialect {
 func hasClass(err error, prefixes ...string) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(pg.Code, p) })
+}
+
+// isStale reports whether a connection that was in the pool turned out to be
+// dead. A new one that is refused is another matter.
+func isStale(err error) bool {
+	var refused *pgconn.ConnectError
+	var line net.Error
+	switch {
+	case errors.As(err, &refused), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	default:
+		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn) ||
+			errors.As(err, &line) || pgconn.SafeToRetry(err)
+	}
 }
 
 // hasCode reports whether SQLite's code, without its extension, is one of those.
@@ -126,6 +148,11 @@ func pingPostgres(tx *gorm.DB) error {
 	return nil
 }
 
+// sqliteParameters are set on every connection. What waits longer than
+// busy_timeout is tried again by us, within the caller's deadline.
+const sqliteParameters = "?_txlock=immediate" +
+	"&_pragma=busy_timeout(1000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
+
 // sqliteDialect is a book in a SQLite file. Its transactions begin by taking the
 // one place for a writer, so that none fails half-way for want of it. The clock
 // is this process's, since the database runs in it.
@@ -135,8 +162,7 @@ func sqliteDialect(path string, now func() time.Time) *dialect {
 		path:    path,
 		writers: 1,
 		open: func() (*sql.DB, error) {
-			connector, err := moderncsqlite.NewConnector(path + "?_txlock=immediate" +
-				"&_pragma=busy_timeout(1000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)")
+			connector, err := moderncsqlite.NewConnector(path + sqliteParameters)
 			if err != nil {
 				return nil, err
 			}
@@ -155,6 +181,7 @@ func sqliteDialect(path string, now func() time.Time) *dialect {
 			{"journal_mode", "PRAGMA journal_mode", []string{"wal"}},
 		},
 		again: func(err error) bool { return hasCode(err, sqlitelib.SQLITE_BUSY) },
+		stale: func(error) bool { return false },
 		fault: func(err error) bool {
 			return hasCode(err, sqlitelib.SQLITE_CONSTRAINT, sqlitelib.SQLITE_MISMATCH, sqlitelib.SQLITE_TOOBIG)
 		},

@@ -40,6 +40,17 @@ func (s *Store) isVerdict(err error) bool {
 	return s.dialect.fault(err) || slices.ContainsFunc(verdicts, func(v error) bool { return errors.Is(err, v) })
 }
 
+// beginError is a BEGIN that failed: nothing has been done.
+type beginError struct {
+	cause error
+}
+
+// Error says so.
+func (e *beginError) Error() string { return "begin: " + e.cause.Error() }
+
+// Unwrap is what the database said.
+func (e *beginError) Unwrap() error { return e.cause }
+
 // commitError is a COMMIT that may have happened.
 type commitError struct {
 	cause error
@@ -52,15 +63,21 @@ func (e *commitError) Error() string { return "commit: " + e.cause.Error() }
 func (e *commitError) Unwrap() error { return e.cause }
 
 // write runs f in one database transaction, and again while the database refuses
-// it for another writer's sake. f must leave nothing behind outside the database
-// but what it sets anew each time.
+// it for another writer's sake, or where nothing was done. f must leave nothing
+// behind outside the database but what it sets anew each time.
 func (s *Store) write(ctx context.Context, doing string, f func(tx *gorm.DB) error) error {
-	return s.try(ctx, doing, s.dialect.again, func(ctx context.Context) error { return s.transact(ctx, f) })
+	return s.try(ctx, doing, s.writeAgain, func(ctx context.Context) error { return s.transact(ctx, f) })
+}
+
+func (s *Store) writeAgain(err error) bool {
+	var begin *beginError
+	return s.dialect.again(err) || errors.As(err, &begin) && s.dialect.stale(err)
 }
 
 // read runs f, a single SELECT, outside of any transaction.
 func (s *Store) read(ctx context.Context, doing string, f func(db *gorm.DB) error) error {
-	return s.try(ctx, doing, s.dialect.again, func(ctx context.Context) error { return f(s.db.WithContext(ctx)) })
+	again := func(err error) bool { return s.dialect.again(err) || s.dialect.stale(err) && !s.isVerdict(err) }
+	return s.try(ctx, doing, again, func(ctx context.Context) error { return f(s.db.WithContext(ctx)) })
 }
 
 // try makes attempts until one ends otherwise than again says, within the
@@ -116,7 +133,7 @@ func (s *Store) transact(ctx context.Context, f func(tx *gorm.DB) error) error {
 	}
 	tx := s.db.WithContext(ctx).Begin(&sql.TxOptions{Isolation: s.dialect.isolation})
 	if tx.Error != nil {
-		return tx.Error
+		return &beginError{cause: tx.Error}
 	}
 	ended := false
 	defer func() {

@@ -27,7 +27,7 @@ func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admi
 		var commit *commitError
 		inDoubt = inDoubt || errors.As(err, &commit)
 		return err != nil && !s.isVerdict(err) &&
-			(inDoubt || errors.Is(err, errOvertaken) || s.dialect.again(err))
+			(inDoubt || errors.Is(err, errOvertaken) || s.writeAgain(err))
 	}
 	err := s.try(ctx, "create intent "+string(in.ID), again, func(ctx context.Context) error {
 		return s.transact(ctx, func(tx *gorm.DB) (err error) {

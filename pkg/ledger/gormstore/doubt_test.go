@@ -1,0 +1,174 @@
+package gormstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	moderncsqlite "modernc.org/sqlite"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/postgrestest"
+)
+
+var errLine = errors.New("the line went dead")
+
+// deadLine is a driver whose COMMITs fail, with or without having happened.
+type deadLine struct {
+	driver.Connector
+	fail     atomic.Int64 // how many to fail
+	happened bool
+}
+
+func (d *deadLine) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := d.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return deadConn{conn.(fullConn), d}, nil
+}
+
+// fullConn is what both drivers' connections can do.
+type fullConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.Pinger
+	driver.SessionResetter
+}
+
+type deadConn struct {
+	fullConn
+	line *deadLine
+}
+
+func (c deadConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	tx, err := c.fullConn.BeginTx(ctx, o)
+	return deadTx{tx, c.line}, err
+}
+
+type deadTx struct {
+	driver.Tx
+	line *deadLine
+}
+
+func (t deadTx) Commit() error {
+	if t.line.fail.Add(-1) < 0 {
+		return t.Tx.Commit()
+	}
+	if t.line.happened {
+		return errors.Join(errLine, t.Tx.Commit())
+	}
+	return errors.Join(errLine, t.Tx.Rollback())
+}
+
+// eachDeadLine runs a test on a book of each kind, of which the COMMITs fail as
+// the line says.
+func eachDeadLine(t *testing.T, test func(t *testing.T, s *Store, line *deadLine)) {
+	t.Helper()
+	run := func(name string, make func(t *testing.T) (*dialect, driver.Connector)) {
+		for _, happened := range []bool{true, false} {
+			t.Run(name+map[bool]string{true: " that happened", false: " that did not happen"}[happened], func(t *testing.T) {
+				d, connector := make(t)
+				line := &deadLine{Connector: connector, happened: happened}
+				d.open = func() (*sql.DB, error) { return sql.OpenDB(line), nil }
+				s, err := newStore(d, Options{
+					Flags: Flags{Migrate: true}, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), MaxConns: 4,
+				}, ledger.HashKey{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = s.Close() })
+				if err := s.start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				test(t, s, line)
+			})
+		}
+	}
+	run("sqlite", func(t *testing.T) (*dialect, driver.Connector) {
+		path := filepath.Join(t.TempDir(), "ledger.db")
+		connector, err := moderncsqlite.NewConnector(path + sqliteParameters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sqliteDialect(path, time.Now), connector
+	})
+	run("postgresql", func(t *testing.T) (*dialect, driver.Connector) {
+		config, err := pgx.ParseConfig(postgrestest.DSN(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return postgresDialect(config), stdlib.GetConnector(*config)
+	})
+}
+
+func doubtfulIntent() ledger.Intent {
+	return ledger.Intent{
+		ID: "GWMNU20260725000000001", Client: "shop", Key: "key", AccountMasked: "****", Amount: 1,
+		Policy: ledger.PolicyConfirm, RequestedAt: time.Now(), AdoptAfter: time.Hour, By: ledger.Actor{Name: "payment"},
+	}
+}
+
+func TestCreateIntent_CommitInDoubtIsFoundOut(t *testing.T) {
+	eachDeadLine(t, func(t *testing.T, s *Store, line *deadLine) {
+		line.fail.Store(2)
+		admission, err := s.CreateIntent(t.Context(), doubtfulIntent())
+		if err != nil || !admission.Created {
+			t.Fatalf("created %t, error %v", admission.Created, err)
+		}
+		stored, err := s.Get(t.Context(), admission.Transaction.ID)
+		if err != nil || stored != admission.Transaction {
+			t.Errorf("stored %+v, error %v", stored, err)
+		}
+		if events, err := s.Events(t.Context(), stored.ID); err != nil || len(events) != 1 {
+			t.Errorf("%d events, error %v", len(events), err)
+		}
+	})
+}
+
+func TestCreateIntent_CommitInDoubtToTheEndIsUnavailable(t *testing.T) {
+	eachDeadLine(t, func(t *testing.T, s *Store, line *deadLine) {
+		if line.happened {
+			t.Skip("is found out by the first look")
+		}
+		line.fail.Store(1 << 30)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		admission, err := s.CreateIntent(ctx, doubtfulIntent())
+		if !errors.Is(err, ledger.ErrUnavailable) || admission.Created {
+			t.Errorf("created %t, error %v", admission.Created, err)
+		}
+	})
+}
+
+func TestTransition_CommitInDoubtIsUnavailable(t *testing.T) {
+	eachDeadLine(t, func(t *testing.T, s *Store, line *deadLine) {
+		in := doubtfulIntent()
+		if _, err := s.CreateIntent(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		line.fail.Store(1)
+		_, err := s.Transition(t.Context(), ledger.Change{
+			ID: in.ID, From: ledger.StatusRequested, To: ledger.StatusUnknown, By: in.By,
+		})
+		if !errors.Is(err, ledger.ErrUnavailable) || !errors.Is(err, errLine) {
+			t.Errorf("error %v", err)
+		}
+		stored, err := s.Get(t.Context(), in.ID)
+		if want := stored.Status == ledger.StatusUnknown; err != nil || want != line.happened {
+			t.Errorf("%s after a commit that happened: %t, error %v", stored.Status, line.happened, err)
+		}
+	})
+}
