@@ -140,6 +140,13 @@ func (g *gate) sever() {
 	}
 }
 
+// down cuts off what is behind the gate: what is open ends, what is new is
+// refused.
+func (g *gate) down() {
+	g.refuse()
+	g.sever()
+}
+
 // close refuses for good, ends every connection, and waits for that.
 func (g *gate) close() {
 	g.refuse()

@@ -69,7 +69,7 @@ func TestCoreWithoutFence_FailsOnlyAfterTheLateWindow(t *testing.T) {
 		const late, window = 3 * time.Second, 9 * time.Second
 		s := newStack(t, db, "--late-answer="+late.String(), "--no-core-fences")
 		p := s.startPayment(t)
-		s.startReconciler(t, "--no-core-fences", "--late-window="+window.String())
+		s.startReconciler(t, "--core-fences=false", "--late-window="+window.String())
 
 		begin := time.Now()
 		held := p.pay(t, "held", heldAccount, 1_000, netCancel)

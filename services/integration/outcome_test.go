@@ -101,7 +101,7 @@ func TestNotSent_WithoutAConnection(t *testing.T) {
 		unreachable := ending{
 			code: codes.Unavailable, reason: "CORE_UNREACHABLE", first: "FAILED", status: "FAILED", evidence: "NOT_SENT",
 		}
-		s.wire.refuse()
+		s.wire.down()
 		made := []told{
 			refused.pay(t, "refused", ordinary, 100, netCancel),
 			hung.pay(t, "hung", ordinary, 100, confirm),

@@ -43,10 +43,16 @@ type process struct {
 // spawn starts a binary. It is ended with the test.
 func spawn(t testing.TB, c *canary, name string, args ...string) *process {
 	t.Helper()
+	return spawnIn(t, c, nil, name, args...)
+}
+
+// spawnIn is spawn in an environment that has these variables too.
+func spawnIn(t testing.TB, c *canary, env []string, name string, args ...string) *process {
+	t.Helper()
 	p := &process{name: name, exited: make(chan struct{}), canary: c}
 	p.cmd = exec.Command(filepath.Join(binaries, name), args...)
 	p.cmd.SysProcAttr = childAttributes()
-	p.cmd.Env = cleanEnvironment()
+	p.cmd.Env = append(cleanEnvironment(), env...)
 	p.cmd.Dir = t.TempDir() // for whatever a default would make
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.log
 	started := make(chan error)

@@ -41,9 +41,3 @@ func pour(to, from net.Conn) {
 	_, _ = io.Copy(to, from) // how it ended does not matter
 	_ = to.Close()
 }
-
-// down cuts the server off: what is open ends, what is new is refused.
-func (r *relay) down() {
-	r.refuse()
-	r.sever()
-}

@@ -159,7 +159,7 @@ func TestReplay_OfWhatNeverLeftRunsAgain(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		s := newStack(t, db)
 		p := s.startPayment(t)
-		s.wire.refuse()
+		s.wire.down()
 		first := p.pay(t, "key", ordinary, 5_000, netCancel)
 		again := p.pay(t, "key", ordinary, 5_000, netCancel)
 		for _, a := range []told{first, again} {

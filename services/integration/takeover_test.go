@@ -23,7 +23,7 @@ func TestKill_OfAReconcilerMidway(t *testing.T) {
 			onEachDatabase(t, func(t *testing.T, db *database) {
 				s := newStack(t, db)
 				p := s.startPayment(t)
-				first := s.startReconciler(t, "--read-timeout=500ms", "--connect-timeout=500ms", "--lease=7500ms")
+				first := s.startReconciler(t, "--read-timeout=500ms", "--connect-timeout=500ms", "--lease=3s")
 				held := s.wire.hold(t, moment.held, every)
 				rows := map[string]ending{
 					p.pay(t, "done", unansweredAccount, 10, netCancel).id():  netCanceled,
