@@ -114,7 +114,7 @@ func badReads() []badCall {
 
 // badLists are requests for pages that are to be refused.
 func badLists() []badCall {
-	calls := []badCall{
+	calls := append(make([]badCall, 0, 32), []badCall{
 		{listEntries, &ledgerv1.ListTransactionsRequest{Statuses: []ledgerv1.TransactionStatus{0}}, "statuses[0]"},
 		{listEntries, &ledgerv1.ListTransactionsRequest{Statuses: []ledgerv1.TransactionStatus{success, 99}}, "statuses[1]"},
 		{listEntries, &ledgerv1.ListTransactionsRequest{Kinds: []ledgerv1.TransactionKind{99}}, "kinds[0]"},
@@ -128,7 +128,7 @@ func badLists() []badCall {
 		{summarize, &ledgerv1.SummarizeTransactionsRequest{RequestedTo: &timestamppb.Timestamp{Seconds: math.MaxInt64}}, "requested_to"},
 		{listJournal, &simulatorv1.ListJournalRequest{Mti: "01"}, "mti"},
 		{putAccount, &simulatorv1.PutAccountRequest{AccountNumber: "00000000000000", Balance: 1}, "account_number"},
-	}
+	}...)
 	for _, size := range []int32{-1, 501, math.MaxInt32, math.MinInt32} {
 		calls = append(calls, badCall{listEntries, &ledgerv1.ListTransactionsRequest{PageSize: size}, "page_size"},
 			badCall{listJournal, &simulatorv1.ListJournalRequest{PageSize: size}, "page_size"})

@@ -186,23 +186,6 @@ func (p *payment) follow(t testing.TB, id string) *ledgerv1.Transaction {
 	return last
 }
 
-// awaitStatus waits until a transaction has a status, and returns it.
-func (p *payment) awaitStatus(t testing.TB, id string, want ledgerv1.TransactionStatus) *ledgerv1.Transaction {
-	t.Helper()
-	var row *ledgerv1.Transaction
-	eventually(t, id+" is "+want.String(), func(ctx context.Context) error {
-		resp, err := p.GetTransaction(ctx, &ledgerv1.GetTransactionRequest{TransactionId: id})
-		if err != nil {
-			return err
-		}
-		if row = resp.GetTransaction(); row.GetStatus() != want {
-			return fmt.Errorf("it is %s", row.GetStatus())
-		}
-		return nil
-	})
-	return row
-}
-
 // settled waits until every transaction is final, but for so many.
 func (p *payment) settled(t testing.TB, open int) {
 	t.Helper()

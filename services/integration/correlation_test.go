@@ -24,9 +24,7 @@ func (p *payment) payAs(t testing.TB, key, number string, ids ...string) told {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), callFor)
 	defer cancel()
-	for _, id := range ids {
-		ctx = metadata.AppendToOutgoingContext(ctx, correlationHeader, id)
-	}
+	ctx = metadata.NewOutgoingContext(ctx, metadata.MD{correlationHeader: ids})
 	return p.payWith(ctx, t, &paymentv1.CreatePaymentRequest{IdempotencyKey: key, AccountNumber: number, Amount: 10})
 }
 
