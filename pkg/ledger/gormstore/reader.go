@@ -129,8 +129,9 @@ func selected(query *gorm.DB, f *ledger.Filter) *gorm.DB {
 	if f.NeedsReview != nil {
 		where(true, "needs_review = ?", *f.NeedsReview)
 	}
-	where(f.Order != "", "order_id = ?", string(f.Order))
-	where(f.CorrelationID != "", "correlation_id = ?", f.CorrelationID)
+	// The second half of these is what the partial indexes are for.
+	where(f.Order != "", "order_id = ? AND order_id <> ''", string(f.Order))
+	where(f.CorrelationID != "", "correlation_id = ? AND correlation_id <> ''", f.CorrelationID)
 	if f.AccountHash != nil {
 		where(true, "account_hash = ?", f.AccountHash[:])
 	}

@@ -192,7 +192,7 @@ func update(tx *gorm.DB, before, after *ledger.Transaction) error {
 		set["lease_token"], set["lease_until"] = "", nil
 	}
 	result := tx.Table("transactions").
-		Where("business_date = ? AND transaction_id = ? AND status = ? AND decision = ?",
+		Where(whileStatus+" AND decision = ?",
 			r.BusinessDate, r.TransactionID, before.Status.String(), before.Decision.String()).
 		Updates(set)
 	return one(result, &ledger.LostError{Current: *before})

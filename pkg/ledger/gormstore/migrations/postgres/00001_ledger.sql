@@ -114,18 +114,21 @@ CREATE TABLE transactions (
         AND (lease_token = '' OR status = 'UNKNOWN' OR evidence = 'OPERATOR'))
 );
 
--- What is pending, and nothing else.
-CREATE INDEX transactions_due ON transactions (needs_review, next_resolve_at, transaction_id)
+-- What is pending, and nothing else. The ID is not in there: a planner without
+-- statistics would look for one row among all that are pending.
+CREATE INDEX transactions_due ON transactions (needs_review, next_resolve_at)
     WHERE status = 'UNKNOWN';
-CREATE INDEX transactions_abandoned ON transactions (adopt_at, transaction_id)
+CREATE INDEX transactions_abandoned ON transactions (adopt_at)
     WHERE status = 'REQUESTED';
 
 -- What lists are asked for, in their order.
 CREATE INDEX transactions_listed ON transactions (requested_at DESC, transaction_id DESC);
 CREATE INDEX transactions_of_client ON transactions (client_id, requested_at DESC, transaction_id DESC);
 CREATE INDEX transactions_of_account ON transactions (account_hash, requested_at DESC, transaction_id DESC);
-CREATE INDEX transactions_of_correlation ON transactions (correlation_id) WHERE correlation_id <> '';
-CREATE INDEX transactions_of_order ON transactions (order_id) WHERE order_id <> '';
+CREATE INDEX transactions_of_correlation ON transactions (correlation_id, requested_at DESC, transaction_id DESC)
+    WHERE correlation_id <> '';
+CREATE INDEX transactions_of_order ON transactions (order_id, requested_at DESC, transaction_id DESC)
+    WHERE order_id <> '';
 
 CREATE TABLE transaction_events (
     sequence       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -116,6 +116,8 @@ CREATE TABLE transactions (
         WHEN status = 'UNKNOWN' THEN next_resolve_at IS NOT NULL
         ELSE next_resolve_at IS NULL OR evidence = 'OPERATOR' END),
     CONSTRAINT counters CHECK (resolve_attempts >= 0 AND not_found >= 0),
+    -- Apart from each other, since SQLite checks what mentions a changed column: a
+    -- row with a time that is none can then still be claimed and put off.
     CONSTRAINT formats CHECK (
         requested_at GLOB
             '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z'
@@ -126,28 +128,31 @@ CREATE TABLE transactions (
         AND (resolved_at IS NULL OR resolved_at GLOB
             '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z')
         AND (adopt_at IS NULL OR adopt_at GLOB
-            '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z')
-        AND (next_resolve_at IS NULL OR next_resolve_at GLOB
-            '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z')
-        AND (lease_until IS NULL OR lease_until GLOB
             '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z')),
+    CONSTRAINT due_format CHECK (next_resolve_at IS NULL OR next_resolve_at GLOB
+            '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z'),
+    CONSTRAINT lease_format CHECK (lease_until IS NULL OR lease_until GLOB
+            '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9][0-9][0-9][0-9][0-9][0-9]Z'),
     CONSTRAINT lease CHECK (
         (lease_token = '') = (lease_until IS NULL)
         AND (lease_token = '' OR status = 'UNKNOWN' OR evidence = 'OPERATOR'))
 ) STRICT;
 
--- What is pending, and nothing else.
-CREATE INDEX transactions_due ON transactions (needs_review, next_resolve_at, transaction_id)
+-- What is pending, and nothing else. The ID is not in there: a planner without
+-- statistics would look for one row among all that are pending.
+CREATE INDEX transactions_due ON transactions (needs_review, next_resolve_at)
     WHERE status = 'UNKNOWN';
-CREATE INDEX transactions_abandoned ON transactions (adopt_at, transaction_id)
+CREATE INDEX transactions_abandoned ON transactions (adopt_at)
     WHERE status = 'REQUESTED';
 
 -- What lists are asked for, in their order.
 CREATE INDEX transactions_listed ON transactions (requested_at DESC, transaction_id DESC);
 CREATE INDEX transactions_of_client ON transactions (client_id, requested_at DESC, transaction_id DESC);
 CREATE INDEX transactions_of_account ON transactions (account_hash, requested_at DESC, transaction_id DESC);
-CREATE INDEX transactions_of_correlation ON transactions (correlation_id) WHERE correlation_id <> '';
-CREATE INDEX transactions_of_order ON transactions (order_id) WHERE order_id <> '';
+CREATE INDEX transactions_of_correlation ON transactions (correlation_id, requested_at DESC, transaction_id DESC)
+    WHERE correlation_id <> '';
+CREATE INDEX transactions_of_order ON transactions (order_id, requested_at DESC, transaction_id DESC)
+    WHERE order_id <> '';
 
 CREATE TABLE transaction_events (
     sequence       INTEGER PRIMARY KEY AUTOINCREMENT,
