@@ -74,7 +74,6 @@ type exported struct{ Account account.Number }
 
 type unexported struct {
 	account account.Number
-	other   chan int
 }
 
 func shapes(n account.Number) map[string]any {
@@ -100,8 +99,9 @@ func TestNumber_NoVerbShowsIt(t *testing.T) {
 				hidden(t, shape+" as "+format, fmt.Sprintf(format, value))
 			}
 		}
-		noVerb := "x"
-		hidden(t, shape+" without a verb", fmt.Sprintf(noVerb, value))
+		for _, broken := range []string{"x", "%", "%[2]d", "%*d"} {
+			hidden(t, shape+" as "+broken, fmt.Sprintf(broken, value))
+		}
 		hidden(t, shape+" printed", fmt.Sprint(value))
 		hidden(t, shape+" in a line", fmt.Sprintln(value))
 		hidden(t, shape+" appended", string(fmt.Append(nil, value)))

@@ -68,6 +68,7 @@ func row(status ledger.Status, decision ledger.Decision, kind ledger.Kind) ledge
 		t.NextResolveAt = noon
 	case ledger.StatusCanceled:
 		t.Evidence, t.Method, t.ResolvedAt = ledger.EvidenceCancelConfirmed, ledger.MethodNetCancel, noon
+	default: // REQUESTED, or none, needs nothing more
 	}
 	return t
 }

@@ -94,8 +94,7 @@ func TestParseHashKey_RefusesWhatIsNoKeyWithoutRepeatingIt(t *testing.T) {
 }
 
 type holder struct {
-	key   ledger.HashKey
-	other chan int
+	key ledger.HashKey
 }
 
 func TestHashKey_NothingShowsIt(t *testing.T) {
@@ -115,8 +114,13 @@ func TestHashKey_NothingShowsIt(t *testing.T) {
 		}
 	}
 	values := []any{
-		key, &key, []ledger.HashKey{key}, map[string]ledger.HashKey{"k": key}, holder{key: key}, &holder{key: key},
-		struct{ Key ledger.HashKey }{key}, fmt.Errorf("key %v", key),
+		key, &key,
+		[]ledger.HashKey{key},
+		map[string]ledger.HashKey{"k": key},
+		holder{key: key},
+		&holder{key: key},
+		struct{ Key ledger.HashKey }{key},
+		fmt.Errorf("key %v", key),
 	}
 	var out bytes.Buffer
 	for i, value := range values {

@@ -52,7 +52,9 @@ func startCluster() (c *cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "--pgdata", c.data(), "--username", "postgres",
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--pgdata", c.data(), "--username", "postgres",
 		"--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync")
 	initdb.Dir, initdb.SysProcAttr = dir, owner
 	if out, err := initdb.CombinedOutput(); err != nil {
@@ -77,8 +79,8 @@ func (c *cluster) launch(binary string, owner *syscall.SysProcAttr) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-	c.server = exec.Command(binary, "-D", c.data(), "-k", c.dir, "-c", "listen_addresses=", "-c", "port=5432",
+	defer func() { _ = log.Close() }() // the server has its own
+	c.server = exec.CommandContext(context.Background(), binary, "-D", c.data(), "-k", c.dir, "-c", "listen_addresses=", "-c", "port=5432",
 		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "max_connections=200")
 	c.server.Dir, c.server.Stdout, c.server.Stderr, c.server.SysProcAttr = c.dir, log, log, owner
 	dieWithParent(owner)

@@ -70,7 +70,7 @@ func (t deadTx) Commit() error {
 	if t.line.happened {
 		return errors.Join(errLine, t.Tx.Commit())
 	}
-	return errors.Join(errLine, t.Tx.Rollback())
+	return errors.Join(errLine, t.Rollback())
 }
 
 // eachDeadLine runs a test on a book of each kind, of which the COMMITs fail as

@@ -19,7 +19,7 @@ func TestSQLite_WaitsForAnotherWriterWithinTheDeadline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Close()
+	t.Cleanup(func() { _ = other.Close() })
 	lock := func(statement string) {
 		t.Helper()
 		if _, err := other.ExecContext(context.Background(), statement); err != nil {

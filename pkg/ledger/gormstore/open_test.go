@@ -269,7 +269,12 @@ func TestOpen_SaysLoudlyWhenACommitMayBeLost(t *testing.T) {
 	var log bytes.Buffer
 	o := options(dsn)
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	mustExec(t, raw(t, dsn), "ALTER DATABASE "+dsn[strings.Index(dsn, "gwanmun_test_"):][:25]+" SET synchronous_commit = off")
+	db := raw(t, dsn)
+	var name string
+	if err := db.QueryRowContext(t.Context(), "SELECT current_database()").Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	mustExec(t, db, "ALTER DATABASE "+name+" SET synchronous_commit = off")
 	openWith(t, o)
 	if text := log.String(); !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "setting=synchronous_commit value=off") {
 		t.Errorf("log: %s", text)

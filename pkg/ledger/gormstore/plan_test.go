@@ -155,7 +155,7 @@ func checkPlan(t *testing.T, s *Store, what, index, statement string, values []a
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	explain, whole := "EXPLAIN QUERY PLAN ", "SCAN transactions"
 	if s.Name() == "postgresql" {
 		// An empty table is read whole unless that is made to look dear.
@@ -173,7 +173,7 @@ func checkPlan(t *testing.T, s *Store, what, index, statement string, values []a
 	if err != nil {
 		t.Fatalf("%s: explain %s: %v", what, statement, err)
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	var plan strings.Builder
 	for rows.Next() {
 		line := make([]any, 1)
@@ -209,7 +209,7 @@ func TestSQLite_EveryConnectionKeepsWhatWasCommitted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		for pragma, want := range map[string]string{
 			"synchronous": "2", "journal_mode": "wal", "foreign_keys": "1", "busy_timeout": "1000",
 		} {

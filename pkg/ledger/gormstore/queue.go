@@ -110,7 +110,7 @@ func (s *Store) ClaimOne(
 		}
 		claim = newClaim(row, "")
 		if claim.Err != nil {
-			return nil
+			return nil //nolint:nilerr // the claim tells it
 		}
 		t := &claim.Transaction
 		if t.Status == ledger.StatusRequested && !t.AdoptAt.After(claim.At) {

@@ -42,7 +42,7 @@ func TestStore_LogsNoValueWhateverHappens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	t.Cleanup(func() { _ = s.Close() })
 	in := doubtfulIntent()
 	in.Key, in.CorrelationID = "telling-key", "telling-correlation"
 	_, err = s.CreateIntent(t.Context(), in)

@@ -23,7 +23,7 @@ var listCases = []conformance{
 func (b *book) listed() []tranid.ID {
 	b.Helper()
 	start := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
-	var ids []tranid.ID
+	ids := make([]tranid.ID, 0, 12)
 	for i := range 12 {
 		in := b.intent()
 		in.RequestedAt = start.Add(time.Duration(i/3) * time.Microsecond)
@@ -44,7 +44,7 @@ func (b *book) list(f ledger.Filter) ledger.Page {
 }
 
 func idsOf(page ledger.Page) []tranid.ID {
-	var ids []tranid.ID
+	ids := make([]tranid.ID, 0, len(page.Transactions))
 	for _, t := range page.Transactions {
 		ids = append(ids, t.ID)
 	}
@@ -129,8 +129,11 @@ func filters(b *book) {
 		{"nothing", ledger.Filter{}, []string{"inquiry", "another", "reviewed", "unknown", "success", "requested"}},
 		{"client", ledger.Filter{Client: "another"}, []string{"another"}},
 		{"status", ledger.Filter{Statuses: []ledger.Status{ledger.StatusSuccess}}, []string{"inquiry", "success"}},
-		{"statuses", ledger.Filter{Statuses: []ledger.Status{ledger.StatusUnknown, ledger.StatusRequested}},
-			[]string{"another", "reviewed", "unknown", "requested"}},
+		{
+			"statuses",
+			ledger.Filter{Statuses: []ledger.Status{ledger.StatusUnknown, ledger.StatusRequested}},
+			[]string{"another", "reviewed", "unknown", "requested"},
+		},
 		{"no such status", ledger.Filter{Statuses: []ledger.Status{99}}, nil},
 		{"kind", ledger.Filter{Kinds: []ledger.Kind{ledger.KindBalanceInquiry, ledger.KindHistoryInquiry}}, []string{"inquiry"}},
 		{"in review", ledger.Filter{NeedsReview: &yes}, []string{"reviewed"}},

@@ -33,7 +33,7 @@ var claimCases = []conformance{
 }
 
 func adoptionTakesTheOldest(b *book) {
-	var ids []tranid.ID
+	ids := make([]tranid.ID, 0, 5)
 	for i := range 5 {
 		in := b.intent()
 		in.AdoptAfter = -time.Duration(10+i) * time.Minute // the last is the oldest
@@ -74,7 +74,7 @@ func adoptionLeavesOthers(b *book) {
 }
 
 func adoptionAtOnce(b *book) {
-	var ids []tranid.ID
+	ids := make([]tranid.ID, 0, 30)
 	for range 30 {
 		ids = append(ids, b.abandoned().ID)
 	}

@@ -275,7 +275,7 @@ func (b *book) race(id tranid.ID, steps []step) step {
 
 func outcomeRace(b *book) {
 	id := b.requested().ID
-	var steps []step
+	steps := make([]step, 0, 32)
 	for range 8 {
 		steps = append(steps, toSuccess, toDeclined, toUnknown, toNotSent)
 	}
