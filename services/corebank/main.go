@@ -70,11 +70,12 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 	if err != nil {
 		return err
 	}
+	faults := simulator.NewFaults()
 	server, err := rpcserver.New(rpcserver.Options{
 		Flags: cfg.Server, Logger: logger, Registry: telemetry.NewRegistry(),
 		Ready:    func(context.Context) error { return bank.Err() },
 		Services: []string{simulatorv1.SimulatorService_ServiceDesc.ServiceName},
-		Register: func(r grpc.ServiceRegistrar) { grpcapi.Register(r, bank) },
+		Register: func(r grpc.ServiceRegistrar) { grpcapi.Register(r, bank, faults) },
 	})
 	if err != nil {
 		return fmt.Errorf("build server: %w", err)
@@ -90,7 +91,7 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	link := simulator.NewServer(bank, simulator.Options{LateAnswer: cfg.LateAnswer, Logger: logger})
+	link := simulator.NewServer(bank, simulator.Options{LateAnswer: cfg.LateAnswer, Faults: faults, Logger: logger})
 	linkEnded := make(chan error, 1)
 	go func() {
 		defer cancel()

@@ -2,6 +2,8 @@ package grpcapi
 
 import (
 	"context"
+	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	simulatorv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/simulator/v1"
 
@@ -24,8 +27,11 @@ func dialEdge(t *testing.T) simulatorv1.SimulatorServiceClient {
 	edge, err := rpcserver.New(rpcserver.Options{
 		Flags:  rpcserver.Flags{GRPCAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
 		Logger: telemetry.NewLogger(t.Output(), 0, "corebank"), Registry: telemetry.NewRegistry(),
-		Ready:    func(context.Context) error { return nil },
-		Register: func(r grpc.ServiceRegistrar) { Register(r, newServer(t).bank) },
+		Ready: func(context.Context) error { return nil },
+		Register: func(r grpc.ServiceRegistrar) {
+			s := newServer(t)
+			Register(r, s.bank, s.faults)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +69,12 @@ func TestEdge_BadInputIsInvalidArgumentAndNamesTheField(t *testing.T) {
 		_, err := client.ListJournal(t.Context(), req)
 		return err
 	}
+	fault := func(f *simulatorv1.Fault) error {
+		_, err := client.SetFault(t.Context(), &simulatorv1.SetFaultRequest{Fault: f})
+		return err
+	}
+	long := strings.Repeat("x", 33)
+	_, clearErr := client.ClearFaults(t.Context(), &simulatorv1.ClearFaultsRequest{FaultId: long})
 	tests := []struct {
 		name  string
 		err   error
@@ -77,6 +89,32 @@ func TestEdge_BadInputIsInvalidArgumentAndNamesTheField(t *testing.T) {
 		{"a page too long", list(&simulatorv1.ListJournalRequest{PageSize: 501}), "page_size"},
 		{"a token that is none", list(&simulatorv1.ListJournalRequest{PageToken: "x"}), "page_token"},
 		{"an ID too long", list(&simulatorv1.ListJournalRequest{TransactionId: "GWMNU202603020000000011"}), "transaction_id"},
+		{"no fault", fault(nil), "fault"},
+		{"a fault without an action", fault(&simulatorv1.Fault{}), "fault.action"},
+		{"an unknown action", fault(&simulatorv1.Fault{Action: 99}), "fault.action"},
+		{"an unknown point", fault(&simulatorv1.Fault{Action: actClose, When: 3}), "fault.when"},
+		{"an ID of a fault too long", fault(&simulatorv1.Fault{Action: actClose, FaultId: long}), "fault.fault_id"},
+		{"an answer's type", fault(&simulatorv1.Fault{Action: actClose, Mti: "0110"}), "fault.mti"},
+		{"a fault's account of letters", fault(&simulatorv1.Fault{Action: actClose, AccountNumber: "x"}), "fault.account_number"},
+		{"a fault's ID with a space", fault(&simulatorv1.Fault{Action: actClose, TransactionId: "A B"}), "fault.transaction_id"},
+		{"a negative nth", fault(&simulatorv1.Fault{Action: actClose, Nth: -1}), "fault.nth"},
+		{"negative times", fault(&simulatorv1.Fault{Action: actClose, Times: -1}), "fault.times"},
+		{"a probability over 1", fault(&simulatorv1.Fault{Action: actClose, Probability: new(1.01)}), "fault.probability"},
+		{"a probability that is no number", fault(&simulatorv1.Fault{Action: actClose, Probability: new(math.NaN())}), "fault.probability"},
+		{"a seed alone", fault(&simulatorv1.Fault{Action: actClose, Seed: 1}), "fault.seed"},
+		{"no delay", fault(&simulatorv1.Fault{Action: actDelay}), "fault.delay"},
+		{"a delay of nothing", fault(&simulatorv1.Fault{Action: actDelay, Delay: durationpb.New(0)}), "fault.delay"},
+		{"a delay over an hour", fault(&simulatorv1.Fault{Action: actDelay, Delay: durationpb.New(time.Hour + 1)}), "fault.delay"},
+		{"too many bytes", fault(&simulatorv1.Fault{Action: actSplit, Bytes: 4097}), "fault.bytes"},
+		{"negative bytes", fault(&simulatorv1.Fault{Action: actSplit, Bytes: -1}), "fault.bytes"},
+		{"bytes over the answer", fault(&simulatorv1.Fault{Action: actSplit, Bytes: 61}), "fault.bytes"},
+		{"a negative gap", fault(&simulatorv1.Fault{Action: actSplit, Bytes: 1, Gap: durationpb.New(-1)}), "fault.gap"},
+		{"a gap over a minute", fault(&simulatorv1.Fault{Action: actSplit, Bytes: 1, Gap: durationpb.New(time.Minute + 1)}), "fault.gap"},
+		{"a code of letters", fault(&simulatorv1.Fault{Action: actCode, ResponseCode: "abcd"}), "fault.response_code"},
+		{"the code of success", fault(&simulatorv1.Fault{Action: actCode, ResponseCode: "0000"}), "fault.response_code"},
+		{"a field that no answer has", fault(&simulatorv1.Fault{Action: actField, Field: "account"}), "fault.field"},
+		{"a field of capitals", fault(&simulatorv1.Fault{Action: actField, Field: "BALANCE"}), "fault.field"},
+		{"an ID to clear that is too long", clearErr, "fault_id"},
 	}
 	for _, tt := range tests {
 		if status.Code(tt.err) != codes.InvalidArgument {

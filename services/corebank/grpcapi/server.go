@@ -1,6 +1,6 @@
 // Package grpcapi serves the bank's side of the simulated core, SimulatorService:
-// a thin layer that turns messages into calls of the bank and back. Its errors
-// are *ledger.Refusal, for rpcerr to translate.
+// a thin layer that turns messages into calls of the bank and of its faults, and
+// back. Its errors are *ledger.Refusal, for rpcerr to translate.
 package grpcapi
 
 import (
@@ -25,12 +25,13 @@ const defaultPage = 50
 type server struct {
 	simulatorv1.UnimplementedSimulatorServiceServer
 
-	bank *simulator.Bank
+	bank   *simulator.Bank
+	faults *simulator.Faults
 }
 
-// Register serves a bank.
-func Register(r grpc.ServiceRegistrar, bank *simulator.Bank) {
-	simulatorv1.RegisterSimulatorServiceServer(r, &server{bank: bank})
+// Register serves a bank and the faults of its Server.
+func Register(r grpc.ServiceRegistrar, bank *simulator.Bank, faults *simulator.Faults) {
+	simulatorv1.RegisterSimulatorServiceServer(r, &server{bank: bank, faults: faults})
 }
 
 // GetAccount returns an account without opening it.

@@ -28,7 +28,7 @@ func newServer(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &server{bank: bank}
+	return &server{bank: bank, faults: simulator.NewFaults()}
 }
 
 func id(n int64) tranid.ID { return tranid.New(tranid.DateOf(time.Unix(0, 0)), n) }

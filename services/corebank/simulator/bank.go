@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/account"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
 var (
@@ -100,6 +101,15 @@ func (b *Bank) Account(n account.Number) (Account, error) {
 	last := b.last
 	b.mu.Unlock()
 	return a, b.await(last)
+}
+
+// accountOf is the account that a transaction ID is about, zero when the bank
+// decided no payment under it. It may be learned of a decision that is not
+// durable yet, and must not be shown before one that is made after it.
+func (b *Bank) accountOf(id tranid.ID) account.Number {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state.fates[id].payment.account
 }
 
 // PutAccount sets a balance, durably, and opens the account if need be.

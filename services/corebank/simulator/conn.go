@@ -31,7 +31,7 @@ func (e *deliveryError) Error() string { return "answer " + string(e.tranID) + "
 func (e *deliveryError) Unwrap() error { return e.err }
 
 // ServeConn serves one connection until the peer leaves, sends what is no frame
-// or stays idle, an account's habit ends it, the bank is out of use, or ctx is
+// or stays idle, a habit or a fault ends it, the bank is out of use, or ctx is
 // done: a request that is held is then not done, one that is being written into
 // the book is answered. It closes the connection.
 func (s *Server) ServeConn(ctx context.Context, conn net.Conn) {
@@ -45,16 +45,36 @@ func (s *Server) ServeConn(ctx context.Context, conn net.Conn) {
 
 	frame := make([]byte, telegram.RequestLength)
 	out := make([]byte, 0, telegram.AnswerLength)
+	silent := false
 	for {
 		err := s.readFrame(ctx, conn, frame)
-		if err == nil {
+		switch {
+		case err != nil:
+		case silent:
+			err = s.ignoreFrame(frame, number)
+		default:
 			err = s.serveFrame(ctx, conn, frame, number, out)
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case errors.Is(err, errSilent) && !errors.Is(err, ErrBook):
+			silent = true
+		default:
 			logEnd(ctx, log, err)
 			return
 		}
 	}
+}
+
+// ignoreFrame journals a frame on a connection that has fallen silent, and does
+// nothing more about it.
+func (s *Server) ignoreFrame(frame []byte, number int64) error {
+	q, err := parseRequest(frame)
+	if err != nil {
+		return err
+	}
+	q.connection = number
+	return s.bank.abandon(q)
 }
 
 // readFrame fills frame with the next request, however its bytes arrive. It
@@ -103,12 +123,13 @@ func (s *Server) serveFrame(ctx context.Context, conn net.Conn, frame []byte, nu
 	}
 	q.connection = number
 	p := s.plan(q)
+	s.logFault(ctx, q, p)
 	if p.before != nil {
 		if err := p.before(ctx, conn); err != nil {
 			return errors.Join(err, s.bank.abandon(q))
 		}
 	}
-	q.refusal = p.refusal
+	q.refusal, q.instead = p.refusal, p.instead
 	d, err := s.bank.execute(q)
 	if err != nil {
 		return err
@@ -123,6 +144,9 @@ func (s *Server) serveFrame(ctx context.Context, conn net.Conn, frame []byte, nu
 }
 
 func (s *Server) sendAnswer(ctx context.Context, conn net.Conn, p plan, q request, d decision, out []byte) error {
+	if p.answered != "" {
+		d.code = p.answered
+	}
 	out, err := answer(out, q, d)
 	if err != nil {
 		return fmt.Errorf("encode an answer: %w", err)
@@ -138,6 +162,14 @@ func (s *Server) sendAnswer(ctx context.Context, conn net.Conn, p plan, q reques
 		return &deliveryError{tranID: q.tranID, err: err}
 	}
 	return nil
+}
+
+func (s *Server) logFault(ctx context.Context, q request, p plan) {
+	if p.fault == "" {
+		return
+	}
+	s.opts.Logger.InfoContext(ctx, "fault strikes", "fault_id", p.fault, "action", p.action.String(),
+		"connection", q.connection, "mti", q.mti, "transaction_id", string(q.tranID))
 }
 
 func (s *Server) logDecision(ctx context.Context, q request, d decision) {

@@ -8,8 +8,10 @@
 //
 //   - Book keeps the journal: MemoryBook for tests, SQLiteBook on disk.
 //   - Bank decides one frame after the other by the rules below.
-//   - Server reads frames from connections, lets an account's habit bend what
-//     happens, and writes the answers.
+//   - Server reads frames from connections, lets a fault or an account's habit
+//     bend what happens, and writes the answers.
+//   - Faults are set and cleared while it runs. A fault that strikes a frame
+//     replaces the habit of its account.
 //
 // # The rules
 //
@@ -34,6 +36,14 @@
 // their sum; after it the ID can be debited again, as at a host that has no
 // notion of idempotency. The entries of one ID always add up: its debits less
 // its cancels are what stands.
+//
+// # Faults and the journal
+//
+// Whatever strikes a frame, it is one entry: of what the bank decided, not of
+// what it then said or failed to say. A frame that a fault drops undecided, and
+// a frame that follows on a connection that has fallen silent, is an entry
+// without code and effect, and uses no ID. Frames that wait behind one that is
+// held on their connection have not arrived yet.
 //
 // # Why nothing that was seen is lost
 //

@@ -141,7 +141,8 @@ func TestHabit_LettersAccountDeclinesHonestly(t *testing.T) {
 		if got := parse(t, telegram.ParsePaymentAnswer, answer); got.ResponseCode != codeUsed {
 			t.Errorf("got %s", got.ResponseCode)
 		}
-		if got := string(answer[approvalAt:]); got != strings.Repeat("0", approvalWidth) {
+		number := answerFields[telegram.PaymentAnswerMTI]["approval_no"]
+		if got := string(number.of(answer)); got != strings.Repeat("0", number.width) {
 			t.Errorf("the approval number of a decline is %q", got)
 		}
 	})

@@ -18,12 +18,22 @@ type plan struct {
 	before step
 	// refusal is the code of the decision where the bank would have said 0000.
 	refusal string
+	// instead is the code with which the frame is declined whatever the bank
+	// would have said.
+	instead string
 	// after runs when the decision is durable; its error drops the answer.
 	after step
-	// bend returns what is sent instead of the answer.
+	// answered is the code that the answer says, whatever was decided.
+	answered string
+	// bend returns what is sent instead of the answer; the bytes are its own.
 	bend func(d decision, answer []byte) []byte
 	// send writes the answer; nil writes it whole.
 	send sender
+
+	// fault is the ID of the fault that made the plan, and action what it does;
+	// empty for a habit.
+	fault  string
+	action FaultAction
 }
 
 // planner says what happens to a frame. It is called once for each, in the order
@@ -69,18 +79,22 @@ func sendWhole(_ context.Context, conn net.Conn, limit time.Duration, answer []b
 // dripGap is the time between two bytes of an account that answers byte by byte.
 const dripGap = 20 * time.Millisecond
 
-func sendDripping(ctx context.Context, conn net.Conn, limit time.Duration, answer []byte) error {
-	for i := range answer {
-		if i > 0 {
-			if err := wait(ctx, dripGap); err != nil {
+// sendSplit sends an answer in pieces of so many bytes, each gap behind the
+// one before.
+func sendSplit(size int, gap time.Duration) sender {
+	return func(ctx context.Context, conn net.Conn, limit time.Duration, answer []byte) error {
+		for start := 0; start < len(answer); start += size {
+			if start > 0 {
+				if err := wait(ctx, gap); err != nil {
+					return err
+				}
+			}
+			if err := sendWhole(ctx, conn, limit, answer[start:min(start+size, len(answer))]); err != nil {
 				return err
 			}
 		}
-		if err := sendWhole(ctx, conn, limit, answer[i:i+1]); err != nil {
-			return err
-		}
+		return nil
 	}
-	return nil
 }
 
 // garbage is as long as an answer and is none.
@@ -88,23 +102,17 @@ var garbage = bytes.Repeat([]byte{'#'}, telegram.AnswerLength)
 
 func bendToGarbage(decision, []byte) []byte { return garbage }
 
-// The digit fields that bendToLetters spoils, as telegram.proto has them.
-const (
-	balanceAt, balanceWidth   = 26, 15
-	approvalAt, approvalWidth = 50, 11
-)
-
 // bendToLetters writes letters into the number of an answer that says 0000. A
 // decline stays as it is: its number says nothing anyway.
 func bendToLetters(d decision, answer []byte) []byte {
 	if d.code != codeDone {
 		return answer
 	}
-	at, width := balanceAt, balanceWidth
+	field := "balance"
 	if telegram.MTI(answer) == telegram.PaymentAnswerMTI {
-		at, width = approvalAt, approvalWidth
+		field = "approval_no"
 	}
-	copy(answer[at:at+width], "ABCDEFGHIJKLMNO")
+	copy(answerFields[telegram.MTI(answer)][field].of(answer), "ABCDEFGHIJKLMNO")
 	return answer
 }
 
@@ -118,7 +126,7 @@ func habits(lateAnswer time.Duration) planner {
 		mustAccount("66666666666666"): {bend: bendToLetters},
 		mustAccount("55555555555555"): {before: pause(lateAnswer)},
 		mustAccount("44444444444444"): {after: hangUp},
-		mustAccount("33333333333333"): {send: sendDripping},
+		mustAccount("33333333333333"): {send: sendSplit(1, dripGap)},
 		mustAccount("22222222222222"): {refusal: codeFunds},
 	}
 	return func(q request) plan { return plans[q.account] }

@@ -48,6 +48,9 @@ type request struct {
 	// refusal is the code with which a payment or a balance inquiry is declined
 	// that the bank would have done; empty for none.
 	refusal string
+	// instead is the code with which a frame of any type is declined, undone and
+	// unjudged; empty for none.
+	instead string
 }
 
 // decision is what the bank says of a request.
@@ -67,6 +70,9 @@ type decision struct {
 // decide applies the rules to one request. It changes nothing. What no rule is
 // for is not done.
 func (r Rules) decide(s *state, q request) decision {
+	if q.instead != "" {
+		return decline(s, q)
+	}
 	switch q.mti {
 	case telegram.PaymentRequestMTI:
 		return r.decidePayment(s, q)
@@ -79,6 +85,15 @@ func (r Rules) decide(s *state, q request) decision {
 	default:
 		return decision{code: codeUnable, effect: EffectNone}
 	}
+}
+
+// decline says the code that was ordered, and nothing else.
+func decline(s *state, q request) decision {
+	d := decision{code: q.instead, effect: EffectNone, account: q.account, amount: q.amount}
+	if d.account.IsZero() {
+		d.account = s.fates[q.tranID].payment.account
+	}
+	return d
 }
 
 func (r Rules) decidePayment(s *state, q request) decision {

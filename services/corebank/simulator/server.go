@@ -27,6 +27,9 @@ type Options struct {
 	// WriteTimeout is how long a peer may take to accept an answer. Default
 	// 10 s.
 	WriteTimeout time.Duration
+	// Faults may strike any frame, before its account's habit is looked at.
+	// Default: there are none.
+	Faults *Faults
 	// Logger is told what happens to connections. Default: nobody is told.
 	Logger *slog.Logger
 }
@@ -37,6 +40,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.IdleTimeout, 10*time.Minute)
 	setDefault(&o.FrameTimeout, 30*time.Second)
 	setDefault(&o.WriteTimeout, 10*time.Second)
+	if o.Faults == nil {
+		o.Faults = NewFaults()
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -63,7 +69,7 @@ type Server struct {
 // NewServer returns a Server of a bank.
 func NewServer(bank *Bank, o Options) *Server {
 	o = o.withDefaults()
-	return &Server{bank: bank, plan: habits(o.LateAnswer), opts: o}
+	return &Server{bank: bank, plan: o.Faults.over(habits(o.LateAnswer), bank.accountOf), opts: o}
 }
 
 // errShutdown is the cause with which connections end when the server does.

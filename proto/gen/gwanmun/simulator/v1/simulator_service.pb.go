@@ -5,7 +5,7 @@
 // source: gwanmun/simulator/v1/simulator_service.proto
 
 // Package gwanmun.simulator.v1 is the bank's side of the simulated core: its
-// accounts and its journal.
+// accounts, its journal, and how it misbehaves.
 
 package simulatorv1
 
@@ -13,6 +13,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -85,6 +86,188 @@ func (x JournalEffect) Number() protoreflect.EnumNumber {
 // Deprecated: Use JournalEffect.Descriptor instead.
 func (JournalEffect) EnumDescriptor() ([]byte, []int) {
 	return file_gwanmun_simulator_v1_simulator_service_proto_rawDescGZIP(), []int{0}
+}
+
+// FaultPoint is the moment in the life of a frame at which a fault strikes.
+type FaultPoint int32
+
+const (
+	// Not set: the action's own, see FaultAction.
+	FaultPoint_FAULT_POINT_UNSPECIFIED FaultPoint = 0
+	// The frame has arrived, and nothing was done yet.
+	FaultPoint_FAULT_POINT_BEFORE_EXECUTION FaultPoint = 1
+	// The core has done what it was asked for, durably, and has not answered.
+	FaultPoint_FAULT_POINT_AFTER_EXECUTION FaultPoint = 2
+)
+
+// Enum value maps for FaultPoint.
+var (
+	FaultPoint_name = map[int32]string{
+		0: "FAULT_POINT_UNSPECIFIED",
+		1: "FAULT_POINT_BEFORE_EXECUTION",
+		2: "FAULT_POINT_AFTER_EXECUTION",
+	}
+	FaultPoint_value = map[string]int32{
+		"FAULT_POINT_UNSPECIFIED":      0,
+		"FAULT_POINT_BEFORE_EXECUTION": 1,
+		"FAULT_POINT_AFTER_EXECUTION":  2,
+	}
+)
+
+func (x FaultPoint) Enum() *FaultPoint {
+	p := new(FaultPoint)
+	*p = x
+	return p
+}
+
+func (x FaultPoint) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FaultPoint) Descriptor() protoreflect.EnumDescriptor {
+	return file_gwanmun_simulator_v1_simulator_service_proto_enumTypes[1].Descriptor()
+}
+
+func (FaultPoint) Type() protoreflect.EnumType {
+	return &file_gwanmun_simulator_v1_simulator_service_proto_enumTypes[1]
+}
+
+func (x FaultPoint) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FaultPoint.Descriptor instead.
+func (FaultPoint) EnumDescriptor() ([]byte, []int) {
+	return file_gwanmun_simulator_v1_simulator_service_proto_rawDescGZIP(), []int{1}
+}
+
+// FaultAction is what a fault does. Each says at which points it can strike,
+// and the parameters of Fault that it takes; any other must be unset.
+type FaultAction int32
+
+const (
+	// Not set; refused.
+	FaultAction_FAULT_ACTION_UNSPECIFIED FaultAction = 0
+	// Waits for delay (required). BEFORE: the frame is held and then executed,
+	// even if the caller is gone. AFTER (unset): the answer is late. Frames that
+	// follow on the connection wait too.
+	FaultAction_FAULT_ACTION_DELAY FaultAction = 1
+	// Closes the connection without an answer. BEFORE: nothing is executed.
+	// AFTER (unset): it is.
+	FaultAction_FAULT_ACTION_CLOSE FaultAction = 2
+	// As CLOSE, by a TCP reset.
+	FaultAction_FAULT_ACTION_RESET FaultAction = 3
+	// Ends the sending side of the connection (FIN) without an answer and keeps
+	// the other open, until the peer closes it or 10 minutes pass without a frame.
+	// Frames that follow on it are journaled, not executed and not answered.
+	// BEFORE: nothing is executed. AFTER (unset): it is.
+	FaultAction_FAULT_ACTION_HALF_CLOSE FaultAction = 4
+	// Never answers on this connection again, and keeps it open as HALF_CLOSE
+	// does. BEFORE: nothing is executed. AFTER (unset): it is.
+	FaultAction_FAULT_ACTION_BLACK_HOLE FaultAction = 5
+	// Sends the first bytes (required, 1 to 61) of the answer and closes the
+	// connection; 61 is the whole answer. AFTER (unset) alone.
+	FaultAction_FAULT_ACTION_TRUNCATE FaultAction = 6
+	// Sends bytes (required, 1 to 4096) more than the answer, in one piece with
+	// it. AFTER (unset) alone.
+	FaultAction_FAULT_ACTION_EXTRA_BYTES FaultAction = 7
+	// Sends the answer in pieces of bytes (required, 1 to 60), gap apart. AFTER
+	// (unset) alone.
+	FaultAction_FAULT_ACTION_SPLIT FaultAction = 8
+	// Sends the answer twice, in one piece. AFTER (unset) alone.
+	FaultAction_FAULT_ACTION_DUPLICATE_ANSWER FaultAction = 9
+	// Sends the answer, and behind it a frame that nobody asked for: a copy of
+	// the answer under the transaction ID of WRONG_ECHO. AFTER (unset) alone.
+	FaultAction_FAULT_ACTION_UNSOLICITED_FRAME FaultAction = 10
+	// Answers under another transaction ID: the request's with the millennium of
+	// its date changed, which is well formed and nobody's; of an ID of another
+	// form the last character is changed. AFTER (unset) alone.
+	FaultAction_FAULT_ACTION_WRONG_ECHO FaultAction = 11
+	// Answers with the message type of another answer: 0110 and 0210 are
+	// exchanged, and so are 0410 and 0430. AFTER (unset) alone.
+	FaultAction_FAULT_ACTION_WRONG_MTI FaultAction = 12
+	// Answers response_code (required). BEFORE (unset): nothing is executed, and
+	// the frame is declined with the code; a payment's ID is used by that, as by
+	// every decline. AFTER: it is executed and judged, and the answer bears the
+	// code all the same; the journal has what was decided.
+	FaultAction_FAULT_ACTION_RESPONSE_CODE FaultAction = 13
+	// Answers with bytes in field (required) that cannot be valid there: 0xFF.
+	// Strikes only frames whose answer has the field. Readers must let it pass in
+	// message and filler, and beside a code other than 0000 in balance,
+	// approval_no, processed and cancel_result. AFTER (unset) alone.
+	FaultAction_FAULT_ACTION_CORRUPT_FIELD FaultAction = 14
+	// Strikes payments (0100) alone: queues one for delay (required) and executes
+	// and answers it then, even if the caller is gone. A status inquiry meanwhile
+	// does not find it (02); a net cancel meanwhile fences it. BEFORE (unset)
+	// alone.
+	FaultAction_FAULT_ACTION_NOT_FOUND_WHILE_QUEUED FaultAction = 15
+)
+
+// Enum value maps for FaultAction.
+var (
+	FaultAction_name = map[int32]string{
+		0:  "FAULT_ACTION_UNSPECIFIED",
+		1:  "FAULT_ACTION_DELAY",
+		2:  "FAULT_ACTION_CLOSE",
+		3:  "FAULT_ACTION_RESET",
+		4:  "FAULT_ACTION_HALF_CLOSE",
+		5:  "FAULT_ACTION_BLACK_HOLE",
+		6:  "FAULT_ACTION_TRUNCATE",
+		7:  "FAULT_ACTION_EXTRA_BYTES",
+		8:  "FAULT_ACTION_SPLIT",
+		9:  "FAULT_ACTION_DUPLICATE_ANSWER",
+		10: "FAULT_ACTION_UNSOLICITED_FRAME",
+		11: "FAULT_ACTION_WRONG_ECHO",
+		12: "FAULT_ACTION_WRONG_MTI",
+		13: "FAULT_ACTION_RESPONSE_CODE",
+		14: "FAULT_ACTION_CORRUPT_FIELD",
+		15: "FAULT_ACTION_NOT_FOUND_WHILE_QUEUED",
+	}
+	FaultAction_value = map[string]int32{
+		"FAULT_ACTION_UNSPECIFIED":            0,
+		"FAULT_ACTION_DELAY":                  1,
+		"FAULT_ACTION_CLOSE":                  2,
+		"FAULT_ACTION_RESET":                  3,
+		"FAULT_ACTION_HALF_CLOSE":             4,
+		"FAULT_ACTION_BLACK_HOLE":             5,
+		"FAULT_ACTION_TRUNCATE":               6,
+		"FAULT_ACTION_EXTRA_BYTES":            7,
+		"FAULT_ACTION_SPLIT":                  8,
+		"FAULT_ACTION_DUPLICATE_ANSWER":       9,
+		"FAULT_ACTION_UNSOLICITED_FRAME":      10,
+		"FAULT_ACTION_WRONG_ECHO":             11,
+		"FAULT_ACTION_WRONG_MTI":              12,
+		"FAULT_ACTION_RESPONSE_CODE":          13,
+		"FAULT_ACTION_CORRUPT_FIELD":          14,
+		"FAULT_ACTION_NOT_FOUND_WHILE_QUEUED": 15,
+	}
+)
+
+func (x FaultAction) Enum() *FaultAction {
+	p := new(FaultAction)
+	*p = x
+	return p
+}
+
+func (x FaultAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FaultAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_gwanmun_simulator_v1_simulator_service_proto_enumTypes[2].Descriptor()
+}
+
+func (FaultAction) Type() protoreflect.EnumType {
+	return &file_gwanmun_simulator_v1_simulator_service_proto_enumTypes[2]
+}
+
+func (x FaultAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FaultAction.Descriptor instead.
+func (FaultAction) EnumDescriptor() ([]byte, []int) {
+	return file_gwanmun_simulator_v1_simulator_service_proto_rawDescGZIP(), []int{2}
 }
 
 // Account is an account at the simulated bank.
@@ -591,11 +774,467 @@ func (x *ListJournalResponse) GetNextPageToken() string {
 	return ""
 }
 
+// Fault is one way in which the core misbehaves, and on which frames. A frame
+// matches when all of mti, account_number and transaction_id that are set do.
+type Fault struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The core's name for the fault, unique while the core runs. Must be unset in
+	// a request.
+	FaultId string `protobuf:"bytes,1,opt,name=fault_id,json=faultId,proto3" json:"fault_id,omitempty"`
+	// Frames of this type: 0100, 0200, 0400 or 0420. Unset: of every type that
+	// the action is for.
+	Mti string `protobuf:"bytes,2,opt,name=mti,proto3" json:"mti,omitempty"`
+	// Frames about this account: 1-14 digits, leading zeros mean nothing. A 0400
+	// or 0420 is about the account of its original, and about none while the core
+	// has decided no payment under the ID. Unset: about any. Masked in answers:
+	// at least four digits hidden.
+	AccountNumber string `protobuf:"bytes,3,opt,name=account_number,json=accountNumber,proto3" json:"account_number,omitempty"`
+	// Frames with this transaction ID, of a 0400 or 0420 the original's: 1-22
+	// printable characters, no space. Unset: any.
+	TransactionId string `protobuf:"bytes,4,opt,name=transaction_id,json=transactionId,proto3" json:"transaction_id,omitempty"`
+	// Strikes the n-th frame that matches and no other, counted from SetFault on,
+	// those included that another fault strikes. 0 or unset: each.
+	Nth int64 `protobuf:"varint,5,opt,name=nth,proto3" json:"nth,omitempty"`
+	// How likely it strikes, 0 (never) to 1 (always), drawn for each frame that
+	// matches, in the order of arrival. Unset: 1.
+	Probability *float64 `protobuf:"fixed64,6,opt,name=probability,proto3,oneof" json:"probability,omitempty"`
+	// Where the drawing starts: faults of one seed and one probability strike the
+	// same of their matching frames, counted from SetFault on. Only with a
+	// probability. Unset: 0.
+	Seed uint64 `protobuf:"varint,7,opt,name=seed,proto3" json:"seed,omitempty"`
+	// Strikes so many frames at most. 0 or unset: no limit.
+	Times int64 `protobuf:"varint,8,opt,name=times,proto3" json:"times,omitempty"`
+	// When it strikes. Unset: the action's own point, which the answer names.
+	When FaultPoint `protobuf:"varint,9,opt,name=when,proto3,enum=gwanmun.simulator.v1.FaultPoint" json:"when,omitempty"`
+	// Required: what it does.
+	Action FaultAction `protobuf:"varint,10,opt,name=action,proto3,enum=gwanmun.simulator.v1.FaultAction" json:"action,omitempty"`
+	// How long to wait: more than 0, at most 1 hour. Required by DELAY and
+	// NOT_FOUND_WHILE_QUEUED, unset for every other action.
+	Delay *durationpb.Duration `protobuf:"bytes,11,opt,name=delay,proto3" json:"delay,omitempty"`
+	// A number of bytes, at most 4096. Required by TRUNCATE, EXTRA_BYTES and
+	// SPLIT, within the limits that each has; unset for every other action.
+	Bytes int32 `protobuf:"varint,12,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// The time between two pieces of SPLIT, at most 1 minute; unset for every
+	// other action. Unset: none.
+	Gap *durationpb.Duration `protobuf:"bytes,13,opt,name=gap,proto3" json:"gap,omitempty"`
+	// The code of RESPONSE_CODE: four digits, not 0000. Required by it, unset for
+	// every other action.
+	ResponseCode string `protobuf:"bytes,14,opt,name=response_code,json=responseCode,proto3" json:"response_code,omitempty"`
+	// A field of the answer by its name in telegram.proto: mti, tran_id, balance,
+	// response_code, message, approval_no, tx_code, processed, cancel_result or
+	// filler. Required by CORRUPT_FIELD, unset for every other action.
+	Field         string `protobuf:"bytes,15,opt,name=field,proto3" json:"field,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fault) Reset() {
+	*x = Fault{}
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fault) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fault) ProtoMessage() {}
+
+func (x *Fault) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fault.ProtoReflect.Descriptor instead.
+func (*Fault) Descriptor() ([]byte, []int) {
+	return file_gwanmun_simulator_v1_simulator_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Fault) GetFaultId() string {
+	if x != nil {
+		return x.FaultId
+	}
+	return ""
+}
+
+func (x *Fault) GetMti() string {
+	if x != nil {
+		return x.Mti
+	}
+	return ""
+}
+
+func (x *Fault) GetAccountNumber() string {
+	if x != nil {
+		return x.AccountNumber
+	}
+	return ""
+}
+
+func (x *Fault) GetTransactionId() string {
+	if x != nil {
+		return x.TransactionId
+	}
+	return ""
+}
+
+func (x *Fault) GetNth() int64 {
+	if x != nil {
+		return x.Nth
+	}
+	return 0
+}
+
+func (x *Fault) GetProbability() float64 {
+	if x != nil && x.Probability != nil {
+		return *x.Probability
+	}
+	return 0
+}
+
+func (x *Fault) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
+}
+
+func (x *Fault) GetTimes() int64 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+func (x *Fault) GetWhen() FaultPoint {
+	if x != nil {
+		return x.When
+	}
+	return FaultPoint_FAULT_POINT_UNSPECIFIED
+}
+
+func (x *Fault) GetAction() FaultAction {
+	if x != nil {
+		return x.Action
+	}
+	return FaultAction_FAULT_ACTION_UNSPECIFIED
+}
+
+func (x *Fault) GetDelay() *durationpb.Duration {
+	if x != nil {
+		return x.Delay
+	}
+	return nil
+}
+
+func (x *Fault) GetBytes() int32 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Fault) GetGap() *durationpb.Duration {
+	if x != nil {
+		return x.Gap
+	}
+	return nil
+}
+
+func (x *Fault) GetResponseCode() string {
+	if x != nil {
+		return x.ResponseCode
+	}
+	return ""
+}
+
+func (x *Fault) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+// SetFaultRequest is a fault to be set.
+type SetFaultRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Fault         *Fault `protobuf:"bytes,1,opt,name=fault,proto3" json:"fault,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetFaultRequest) Reset() {
+	*x = SetFaultRequest{}
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetFaultRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetFaultRequest) ProtoMessage() {}
+
+func (x *SetFaultRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetFaultRequest.ProtoReflect.Descriptor instead.
+func (*SetFaultRequest) Descriptor() ([]byte, []int) {
+	return file_gwanmun_simulator_v1_simulator_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SetFaultRequest) GetFault() *Fault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
+// SetFaultResponse is the fault as it was set.
+type SetFaultResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fault, with fault_id and when; its account_number is masked.
+	Fault         *Fault `protobuf:"bytes,1,opt,name=fault,proto3" json:"fault,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetFaultResponse) Reset() {
+	*x = SetFaultResponse{}
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetFaultResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetFaultResponse) ProtoMessage() {}
+
+func (x *SetFaultResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetFaultResponse.ProtoReflect.Descriptor instead.
+func (*SetFaultResponse) Descriptor() ([]byte, []int) {
+	return file_gwanmun_simulator_v1_simulator_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SetFaultResponse) GetFault() *Fault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
+// ListFaultsRequest asks for all faults.
+type ListFaultsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFaultsRequest) Reset() {
+	*x = ListFaultsRequest{}
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFaultsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFaultsRequest) ProtoMessage() {}
+
+func (x *ListFaultsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFaultsRequest.ProtoReflect.Descriptor instead.
+func (*ListFaultsRequest) Descriptor() ([]byte, []int) {
+	return file_gwanmun_simulator_v1_simulator_service_proto_rawDescGZIP(), []int{11}
+}
+
+// ListFaultsResponse is all faults.
+type ListFaultsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of setting, 256 at most; each account_number is masked.
+	Faults        []*Fault `protobuf:"bytes,1,rep,name=faults,proto3" json:"faults,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFaultsResponse) Reset() {
+	*x = ListFaultsResponse{}
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFaultsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFaultsResponse) ProtoMessage() {}
+
+func (x *ListFaultsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFaultsResponse.ProtoReflect.Descriptor instead.
+func (*ListFaultsResponse) Descriptor() ([]byte, []int) {
+	return file_gwanmun_simulator_v1_simulator_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListFaultsResponse) GetFaults() []*Fault {
+	if x != nil {
+		return x.Faults
+	}
+	return nil
+}
+
+// ClearFaultsRequest names the faults to clear.
+type ClearFaultsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fault, at most 32 characters. Unset: all.
+	FaultId       string `protobuf:"bytes,1,opt,name=fault_id,json=faultId,proto3" json:"fault_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClearFaultsRequest) Reset() {
+	*x = ClearFaultsRequest{}
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearFaultsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearFaultsRequest) ProtoMessage() {}
+
+func (x *ClearFaultsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearFaultsRequest.ProtoReflect.Descriptor instead.
+func (*ClearFaultsRequest) Descriptor() ([]byte, []int) {
+	return file_gwanmun_simulator_v1_simulator_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ClearFaultsRequest) GetFaultId() string {
+	if x != nil {
+		return x.FaultId
+	}
+	return ""
+}
+
+// ClearFaultsResponse says how many are gone.
+type ClearFaultsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many faults were cleared; 0 for an ID that is unknown.
+	Cleared       int32 `protobuf:"varint,1,opt,name=cleared,proto3" json:"cleared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClearFaultsResponse) Reset() {
+	*x = ClearFaultsResponse{}
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearFaultsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearFaultsResponse) ProtoMessage() {}
+
+func (x *ClearFaultsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearFaultsResponse.ProtoReflect.Descriptor instead.
+func (*ClearFaultsResponse) Descriptor() ([]byte, []int) {
+	return file_gwanmun_simulator_v1_simulator_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ClearFaultsResponse) GetCleared() int32 {
+	if x != nil {
+		return x.Cleared
+	}
+	return 0
+}
+
 var File_gwanmun_simulator_v1_simulator_service_proto protoreflect.FileDescriptor
 
 const file_gwanmun_simulator_v1_simulator_service_proto_rawDesc = "" +
 	"\n" +
-	",gwanmun/simulator/v1/simulator_service.proto\x12\x14gwanmun.simulator.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"b\n" +
+	",gwanmun/simulator/v1/simulator_service.proto\x12\x14gwanmun.simulator.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"b\n" +
 	"\aAccount\x12%\n" +
 	"\x0eaccount_masked\x18\x01 \x01(\tR\raccountMasked\x12\x18\n" +
 	"\abalance\x18\x02 \x01(\x03R\abalance\x12\x16\n" +
@@ -630,19 +1269,78 @@ const file_gwanmun_simulator_v1_simulator_service_proto_rawDesc = "" +
 	"connection\"{\n" +
 	"\x13ListJournalResponse\x12<\n" +
 	"\aentries\x18\x01 \x03(\v2\".gwanmun.simulator.v1.JournalEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\x97\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x85\x06\n" +
+	"\x05Fault\x12\"\n" +
+	"\bfault_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18 R\afaultId\x121\n" +
+	"\x03mti\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^(0100|0200|0400|0420)?$R\x03mti\x12>\n" +
+	"\x0eaccount_number\x18\x03 \x01(\tB\x17\xbaH\x14r\x122\x10^([0-9]{1,14})?$R\raccountNumber\x12;\n" +
+	"\x0etransaction_id\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f2\r^[!-~]{0,22}$R\rtransactionId\x12\x19\n" +
+	"\x03nth\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x03nth\x12>\n" +
+	"\vprobability\x18\x06 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\vprobability\x88\x01\x01\x12\x12\n" +
+	"\x04seed\x18\a \x01(\x04R\x04seed\x12\x1d\n" +
+	"\x05times\x18\b \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x05times\x12>\n" +
+	"\x04when\x18\t \x01(\x0e2 .gwanmun.simulator.v1.FaultPointB\b\xbaH\x05\x82\x01\x02\x10\x01R\x04when\x12E\n" +
+	"\x06action\x18\n" +
+	" \x01(\x0e2!.gwanmun.simulator.v1.FaultActionB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x06action\x12>\n" +
+	"\x05delay\x18\v \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x05delay\x12 \n" +
+	"\x05bytes\x18\f \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x80 (\x00R\x05bytes\x129\n" +
+	"\x03gap\x18\r \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x03gap\x129\n" +
+	"\rresponse_code\x18\x0e \x01(\tB\x14\xbaH\x11r\x0f2\r^([0-9]{4})?$R\fresponseCode\x12+\n" +
+	"\x05field\x18\x0f \x01(\tB\x15\xbaH\x12r\x102\x0e^[a-z_]{0,16}$R\x05fieldB\x0e\n" +
+	"\f_probability\"L\n" +
+	"\x0fSetFaultRequest\x129\n" +
+	"\x05fault\x18\x01 \x01(\v2\x1b.gwanmun.simulator.v1.FaultB\x06\xbaH\x03\xc8\x01\x01R\x05fault\"E\n" +
+	"\x10SetFaultResponse\x121\n" +
+	"\x05fault\x18\x01 \x01(\v2\x1b.gwanmun.simulator.v1.FaultR\x05fault\"\x13\n" +
+	"\x11ListFaultsRequest\"I\n" +
+	"\x12ListFaultsResponse\x123\n" +
+	"\x06faults\x18\x01 \x03(\v2\x1b.gwanmun.simulator.v1.FaultR\x06faults\"8\n" +
+	"\x12ClearFaultsRequest\x12\"\n" +
+	"\bfault_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18 R\afaultId\"/\n" +
+	"\x13ClearFaultsResponse\x12\x18\n" +
+	"\acleared\x18\x01 \x01(\x05R\acleared*\x97\x01\n" +
 	"\rJournalEffect\x12\x1e\n" +
 	"\x1aJOURNAL_EFFECT_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13JOURNAL_EFFECT_NONE\x10\x01\x12\x18\n" +
 	"\x14JOURNAL_EFFECT_DEBIT\x10\x02\x12\x19\n" +
 	"\x15JOURNAL_EFFECT_CANCEL\x10\x03\x12\x18\n" +
-	"\x14JOURNAL_EFFECT_FENCE\x10\x042\xb8\x02\n" +
+	"\x14JOURNAL_EFFECT_FENCE\x10\x04*l\n" +
+	"\n" +
+	"FaultPoint\x12\x1b\n" +
+	"\x17FAULT_POINT_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cFAULT_POINT_BEFORE_EXECUTION\x10\x01\x12\x1f\n" +
+	"\x1bFAULT_POINT_AFTER_EXECUTION\x10\x02*\xe7\x03\n" +
+	"\vFaultAction\x12\x1c\n" +
+	"\x18FAULT_ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12FAULT_ACTION_DELAY\x10\x01\x12\x16\n" +
+	"\x12FAULT_ACTION_CLOSE\x10\x02\x12\x16\n" +
+	"\x12FAULT_ACTION_RESET\x10\x03\x12\x1b\n" +
+	"\x17FAULT_ACTION_HALF_CLOSE\x10\x04\x12\x1b\n" +
+	"\x17FAULT_ACTION_BLACK_HOLE\x10\x05\x12\x19\n" +
+	"\x15FAULT_ACTION_TRUNCATE\x10\x06\x12\x1c\n" +
+	"\x18FAULT_ACTION_EXTRA_BYTES\x10\a\x12\x16\n" +
+	"\x12FAULT_ACTION_SPLIT\x10\b\x12!\n" +
+	"\x1dFAULT_ACTION_DUPLICATE_ANSWER\x10\t\x12\"\n" +
+	"\x1eFAULT_ACTION_UNSOLICITED_FRAME\x10\n" +
+	"\x12\x1b\n" +
+	"\x17FAULT_ACTION_WRONG_ECHO\x10\v\x12\x1a\n" +
+	"\x16FAULT_ACTION_WRONG_MTI\x10\f\x12\x1e\n" +
+	"\x1aFAULT_ACTION_RESPONSE_CODE\x10\r\x12\x1e\n" +
+	"\x1aFAULT_ACTION_CORRUPT_FIELD\x10\x0e\x12'\n" +
+	"#FAULT_ACTION_NOT_FOUND_WHILE_QUEUED\x10\x0f2\xd8\x04\n" +
 	"\x10SimulatorService\x12_\n" +
 	"\n" +
 	"GetAccount\x12'.gwanmun.simulator.v1.GetAccountRequest\x1a(.gwanmun.simulator.v1.GetAccountResponse\x12_\n" +
 	"\n" +
 	"PutAccount\x12'.gwanmun.simulator.v1.PutAccountRequest\x1a(.gwanmun.simulator.v1.PutAccountResponse\x12b\n" +
-	"\vListJournal\x12(.gwanmun.simulator.v1.ListJournalRequest\x1a).gwanmun.simulator.v1.ListJournalResponseB\xea\x01\n" +
+	"\vListJournal\x12(.gwanmun.simulator.v1.ListJournalRequest\x1a).gwanmun.simulator.v1.ListJournalResponse\x12Y\n" +
+	"\bSetFault\x12%.gwanmun.simulator.v1.SetFaultRequest\x1a&.gwanmun.simulator.v1.SetFaultResponse\x12_\n" +
+	"\n" +
+	"ListFaults\x12'.gwanmun.simulator.v1.ListFaultsRequest\x1a(.gwanmun.simulator.v1.ListFaultsResponse\x12b\n" +
+	"\vClearFaults\x12(.gwanmun.simulator.v1.ClearFaultsRequest\x1a).gwanmun.simulator.v1.ClearFaultsResponseB\xea\x01\n" +
 	"\x18com.gwanmun.simulator.v1B\x15SimulatorServiceProtoP\x01ZEgithub.com/gwanmun/gwanmun/proto/gen/gwanmun/simulator/v1;simulatorv1\xa2\x02\x03GSX\xaa\x02\x14Gwanmun.Simulator.V1\xca\x02\x14Gwanmun\\Simulator\\V1\xe2\x02 Gwanmun\\Simulator\\V1\\GPBMetadata\xea\x02\x16Gwanmun::Simulator::V1b\x06proto3"
 
 var (
@@ -657,37 +1355,60 @@ func file_gwanmun_simulator_v1_simulator_service_proto_rawDescGZIP() []byte {
 	return file_gwanmun_simulator_v1_simulator_service_proto_rawDescData
 }
 
-var file_gwanmun_simulator_v1_simulator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_gwanmun_simulator_v1_simulator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_gwanmun_simulator_v1_simulator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_gwanmun_simulator_v1_simulator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_gwanmun_simulator_v1_simulator_service_proto_goTypes = []any{
 	(JournalEffect)(0),            // 0: gwanmun.simulator.v1.JournalEffect
-	(*Account)(nil),               // 1: gwanmun.simulator.v1.Account
-	(*GetAccountRequest)(nil),     // 2: gwanmun.simulator.v1.GetAccountRequest
-	(*GetAccountResponse)(nil),    // 3: gwanmun.simulator.v1.GetAccountResponse
-	(*PutAccountRequest)(nil),     // 4: gwanmun.simulator.v1.PutAccountRequest
-	(*PutAccountResponse)(nil),    // 5: gwanmun.simulator.v1.PutAccountResponse
-	(*ListJournalRequest)(nil),    // 6: gwanmun.simulator.v1.ListJournalRequest
-	(*JournalEntry)(nil),          // 7: gwanmun.simulator.v1.JournalEntry
-	(*ListJournalResponse)(nil),   // 8: gwanmun.simulator.v1.ListJournalResponse
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(FaultPoint)(0),               // 1: gwanmun.simulator.v1.FaultPoint
+	(FaultAction)(0),              // 2: gwanmun.simulator.v1.FaultAction
+	(*Account)(nil),               // 3: gwanmun.simulator.v1.Account
+	(*GetAccountRequest)(nil),     // 4: gwanmun.simulator.v1.GetAccountRequest
+	(*GetAccountResponse)(nil),    // 5: gwanmun.simulator.v1.GetAccountResponse
+	(*PutAccountRequest)(nil),     // 6: gwanmun.simulator.v1.PutAccountRequest
+	(*PutAccountResponse)(nil),    // 7: gwanmun.simulator.v1.PutAccountResponse
+	(*ListJournalRequest)(nil),    // 8: gwanmun.simulator.v1.ListJournalRequest
+	(*JournalEntry)(nil),          // 9: gwanmun.simulator.v1.JournalEntry
+	(*ListJournalResponse)(nil),   // 10: gwanmun.simulator.v1.ListJournalResponse
+	(*Fault)(nil),                 // 11: gwanmun.simulator.v1.Fault
+	(*SetFaultRequest)(nil),       // 12: gwanmun.simulator.v1.SetFaultRequest
+	(*SetFaultResponse)(nil),      // 13: gwanmun.simulator.v1.SetFaultResponse
+	(*ListFaultsRequest)(nil),     // 14: gwanmun.simulator.v1.ListFaultsRequest
+	(*ListFaultsResponse)(nil),    // 15: gwanmun.simulator.v1.ListFaultsResponse
+	(*ClearFaultsRequest)(nil),    // 16: gwanmun.simulator.v1.ClearFaultsRequest
+	(*ClearFaultsResponse)(nil),   // 17: gwanmun.simulator.v1.ClearFaultsResponse
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
 }
 var file_gwanmun_simulator_v1_simulator_service_proto_depIdxs = []int32{
-	1, // 0: gwanmun.simulator.v1.GetAccountResponse.account:type_name -> gwanmun.simulator.v1.Account
-	1, // 1: gwanmun.simulator.v1.PutAccountResponse.account:type_name -> gwanmun.simulator.v1.Account
-	9, // 2: gwanmun.simulator.v1.JournalEntry.at:type_name -> google.protobuf.Timestamp
-	0, // 3: gwanmun.simulator.v1.JournalEntry.effect:type_name -> gwanmun.simulator.v1.JournalEffect
-	7, // 4: gwanmun.simulator.v1.ListJournalResponse.entries:type_name -> gwanmun.simulator.v1.JournalEntry
-	2, // 5: gwanmun.simulator.v1.SimulatorService.GetAccount:input_type -> gwanmun.simulator.v1.GetAccountRequest
-	4, // 6: gwanmun.simulator.v1.SimulatorService.PutAccount:input_type -> gwanmun.simulator.v1.PutAccountRequest
-	6, // 7: gwanmun.simulator.v1.SimulatorService.ListJournal:input_type -> gwanmun.simulator.v1.ListJournalRequest
-	3, // 8: gwanmun.simulator.v1.SimulatorService.GetAccount:output_type -> gwanmun.simulator.v1.GetAccountResponse
-	5, // 9: gwanmun.simulator.v1.SimulatorService.PutAccount:output_type -> gwanmun.simulator.v1.PutAccountResponse
-	8, // 10: gwanmun.simulator.v1.SimulatorService.ListJournal:output_type -> gwanmun.simulator.v1.ListJournalResponse
-	8, // [8:11] is the sub-list for method output_type
-	5, // [5:8] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	3,  // 0: gwanmun.simulator.v1.GetAccountResponse.account:type_name -> gwanmun.simulator.v1.Account
+	3,  // 1: gwanmun.simulator.v1.PutAccountResponse.account:type_name -> gwanmun.simulator.v1.Account
+	18, // 2: gwanmun.simulator.v1.JournalEntry.at:type_name -> google.protobuf.Timestamp
+	0,  // 3: gwanmun.simulator.v1.JournalEntry.effect:type_name -> gwanmun.simulator.v1.JournalEffect
+	9,  // 4: gwanmun.simulator.v1.ListJournalResponse.entries:type_name -> gwanmun.simulator.v1.JournalEntry
+	1,  // 5: gwanmun.simulator.v1.Fault.when:type_name -> gwanmun.simulator.v1.FaultPoint
+	2,  // 6: gwanmun.simulator.v1.Fault.action:type_name -> gwanmun.simulator.v1.FaultAction
+	19, // 7: gwanmun.simulator.v1.Fault.delay:type_name -> google.protobuf.Duration
+	19, // 8: gwanmun.simulator.v1.Fault.gap:type_name -> google.protobuf.Duration
+	11, // 9: gwanmun.simulator.v1.SetFaultRequest.fault:type_name -> gwanmun.simulator.v1.Fault
+	11, // 10: gwanmun.simulator.v1.SetFaultResponse.fault:type_name -> gwanmun.simulator.v1.Fault
+	11, // 11: gwanmun.simulator.v1.ListFaultsResponse.faults:type_name -> gwanmun.simulator.v1.Fault
+	4,  // 12: gwanmun.simulator.v1.SimulatorService.GetAccount:input_type -> gwanmun.simulator.v1.GetAccountRequest
+	6,  // 13: gwanmun.simulator.v1.SimulatorService.PutAccount:input_type -> gwanmun.simulator.v1.PutAccountRequest
+	8,  // 14: gwanmun.simulator.v1.SimulatorService.ListJournal:input_type -> gwanmun.simulator.v1.ListJournalRequest
+	12, // 15: gwanmun.simulator.v1.SimulatorService.SetFault:input_type -> gwanmun.simulator.v1.SetFaultRequest
+	14, // 16: gwanmun.simulator.v1.SimulatorService.ListFaults:input_type -> gwanmun.simulator.v1.ListFaultsRequest
+	16, // 17: gwanmun.simulator.v1.SimulatorService.ClearFaults:input_type -> gwanmun.simulator.v1.ClearFaultsRequest
+	5,  // 18: gwanmun.simulator.v1.SimulatorService.GetAccount:output_type -> gwanmun.simulator.v1.GetAccountResponse
+	7,  // 19: gwanmun.simulator.v1.SimulatorService.PutAccount:output_type -> gwanmun.simulator.v1.PutAccountResponse
+	10, // 20: gwanmun.simulator.v1.SimulatorService.ListJournal:output_type -> gwanmun.simulator.v1.ListJournalResponse
+	13, // 21: gwanmun.simulator.v1.SimulatorService.SetFault:output_type -> gwanmun.simulator.v1.SetFaultResponse
+	15, // 22: gwanmun.simulator.v1.SimulatorService.ListFaults:output_type -> gwanmun.simulator.v1.ListFaultsResponse
+	17, // 23: gwanmun.simulator.v1.SimulatorService.ClearFaults:output_type -> gwanmun.simulator.v1.ClearFaultsResponse
+	18, // [18:24] is the sub-list for method output_type
+	12, // [12:18] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_gwanmun_simulator_v1_simulator_service_proto_init() }
@@ -695,13 +1416,14 @@ func file_gwanmun_simulator_v1_simulator_service_proto_init() {
 	if File_gwanmun_simulator_v1_simulator_service_proto != nil {
 		return
 	}
+	file_gwanmun_simulator_v1_simulator_service_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gwanmun_simulator_v1_simulator_service_proto_rawDesc), len(file_gwanmun_simulator_v1_simulator_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   8,
+			NumEnums:      3,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

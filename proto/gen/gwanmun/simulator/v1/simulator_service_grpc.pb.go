@@ -5,7 +5,7 @@
 // source: gwanmun/simulator/v1/simulator_service.proto
 
 // Package gwanmun.simulator.v1 is the bank's side of the simulated core: its
-// accounts and its journal.
+// accounts, its journal, and how it misbehaves.
 
 package simulatorv1
 
@@ -25,6 +25,9 @@ const (
 	SimulatorService_GetAccount_FullMethodName  = "/gwanmun.simulator.v1.SimulatorService/GetAccount"
 	SimulatorService_PutAccount_FullMethodName  = "/gwanmun.simulator.v1.SimulatorService/PutAccount"
 	SimulatorService_ListJournal_FullMethodName = "/gwanmun.simulator.v1.SimulatorService/ListJournal"
+	SimulatorService_SetFault_FullMethodName    = "/gwanmun.simulator.v1.SimulatorService/SetFault"
+	SimulatorService_ListFaults_FullMethodName  = "/gwanmun.simulator.v1.SimulatorService/ListFaults"
+	SimulatorService_ClearFaults_FullMethodName = "/gwanmun.simulator.v1.SimulatorService/ClearFaults"
 )
 
 // SimulatorServiceClient is the client API for SimulatorService service.
@@ -43,6 +46,23 @@ type SimulatorServiceClient interface {
 	// frame, written when the core has decided it, oldest first.
 	// Errors: INVALID_REQUEST.
 	ListJournal(ctx context.Context, in *ListJournalRequest, opts ...grpc.CallOption) (*ListJournalResponse, error)
+	// SetFault makes the core misbehave on the frames of the link port that match.
+	// It holds from the next frame that arrives until it is cleared or the core
+	// stops: faults are kept in memory alone, 256 of them at most. A frame that
+	// several faults would strike is struck by the one that was set first; the
+	// habit of the frame's account is then left out. What a fault strikes still
+	// is one entry of the journal, and the entry says what the core did, not what
+	// it said.
+	// Errors: INVALID_REQUEST (a parameter that the action needs is missing, or
+	// one that means nothing to it is set; too many faults).
+	SetFault(ctx context.Context, in *SetFaultRequest, opts ...grpc.CallOption) (*SetFaultResponse, error)
+	// ListFaults returns the faults that are set, those too that will not strike
+	// again, in the order of setting.
+	ListFaults(ctx context.Context, in *ListFaultsRequest, opts ...grpc.CallOption) (*ListFaultsResponse, error)
+	// ClearFaults takes one fault or all of them back. A frame that was struck
+	// already stays so: what is held goes on being held.
+	// Errors: INVALID_REQUEST.
+	ClearFaults(ctx context.Context, in *ClearFaultsRequest, opts ...grpc.CallOption) (*ClearFaultsResponse, error)
 }
 
 type simulatorServiceClient struct {
@@ -83,6 +103,36 @@ func (c *simulatorServiceClient) ListJournal(ctx context.Context, in *ListJourna
 	return out, nil
 }
 
+func (c *simulatorServiceClient) SetFault(ctx context.Context, in *SetFaultRequest, opts ...grpc.CallOption) (*SetFaultResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetFaultResponse)
+	err := c.cc.Invoke(ctx, SimulatorService_SetFault_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *simulatorServiceClient) ListFaults(ctx context.Context, in *ListFaultsRequest, opts ...grpc.CallOption) (*ListFaultsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListFaultsResponse)
+	err := c.cc.Invoke(ctx, SimulatorService_ListFaults_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *simulatorServiceClient) ClearFaults(ctx context.Context, in *ClearFaultsRequest, opts ...grpc.CallOption) (*ClearFaultsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ClearFaultsResponse)
+	err := c.cc.Invoke(ctx, SimulatorService_ClearFaults_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SimulatorServiceServer is the server API for SimulatorService service.
 // All implementations must embed UnimplementedSimulatorServiceServer
 // for forward compatibility.
@@ -99,6 +149,23 @@ type SimulatorServiceServer interface {
 	// frame, written when the core has decided it, oldest first.
 	// Errors: INVALID_REQUEST.
 	ListJournal(context.Context, *ListJournalRequest) (*ListJournalResponse, error)
+	// SetFault makes the core misbehave on the frames of the link port that match.
+	// It holds from the next frame that arrives until it is cleared or the core
+	// stops: faults are kept in memory alone, 256 of them at most. A frame that
+	// several faults would strike is struck by the one that was set first; the
+	// habit of the frame's account is then left out. What a fault strikes still
+	// is one entry of the journal, and the entry says what the core did, not what
+	// it said.
+	// Errors: INVALID_REQUEST (a parameter that the action needs is missing, or
+	// one that means nothing to it is set; too many faults).
+	SetFault(context.Context, *SetFaultRequest) (*SetFaultResponse, error)
+	// ListFaults returns the faults that are set, those too that will not strike
+	// again, in the order of setting.
+	ListFaults(context.Context, *ListFaultsRequest) (*ListFaultsResponse, error)
+	// ClearFaults takes one fault or all of them back. A frame that was struck
+	// already stays so: what is held goes on being held.
+	// Errors: INVALID_REQUEST.
+	ClearFaults(context.Context, *ClearFaultsRequest) (*ClearFaultsResponse, error)
 	mustEmbedUnimplementedSimulatorServiceServer()
 }
 
@@ -117,6 +184,15 @@ func (UnimplementedSimulatorServiceServer) PutAccount(context.Context, *PutAccou
 }
 func (UnimplementedSimulatorServiceServer) ListJournal(context.Context, *ListJournalRequest) (*ListJournalResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListJournal not implemented")
+}
+func (UnimplementedSimulatorServiceServer) SetFault(context.Context, *SetFaultRequest) (*SetFaultResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetFault not implemented")
+}
+func (UnimplementedSimulatorServiceServer) ListFaults(context.Context, *ListFaultsRequest) (*ListFaultsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListFaults not implemented")
+}
+func (UnimplementedSimulatorServiceServer) ClearFaults(context.Context, *ClearFaultsRequest) (*ClearFaultsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ClearFaults not implemented")
 }
 func (UnimplementedSimulatorServiceServer) mustEmbedUnimplementedSimulatorServiceServer() {}
 func (UnimplementedSimulatorServiceServer) testEmbeddedByValue()                          {}
@@ -193,6 +269,60 @@ func _SimulatorService_ListJournal_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SimulatorService_SetFault_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetFaultRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SimulatorServiceServer).SetFault(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SimulatorService_SetFault_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SimulatorServiceServer).SetFault(ctx, req.(*SetFaultRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SimulatorService_ListFaults_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListFaultsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SimulatorServiceServer).ListFaults(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SimulatorService_ListFaults_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SimulatorServiceServer).ListFaults(ctx, req.(*ListFaultsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SimulatorService_ClearFaults_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ClearFaultsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SimulatorServiceServer).ClearFaults(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SimulatorService_ClearFaults_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SimulatorServiceServer).ClearFaults(ctx, req.(*ClearFaultsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SimulatorService_ServiceDesc is the grpc.ServiceDesc for SimulatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -211,6 +341,18 @@ var SimulatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListJournal",
 			Handler:    _SimulatorService_ListJournal_Handler,
+		},
+		{
+			MethodName: "SetFault",
+			Handler:    _SimulatorService_SetFault_Handler,
+		},
+		{
+			MethodName: "ListFaults",
+			Handler:    _SimulatorService_ListFaults_Handler,
+		},
+		{
+			MethodName: "ClearFaults",
+			Handler:    _SimulatorService_ClearFaults_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
