@@ -53,6 +53,30 @@ func TestSQLite_WaitsForAnotherWriterWithinTheDeadline(t *testing.T) {
 	}
 }
 
+func TestSQLite_StartsWhileAnotherWrites(t *testing.T) {
+	dsn := sqliteDSN(t)
+	inStatus(t, openBook(t, dsn), 1, ledger.StatusSuccess)
+	other, err := raw(t, dsn).Conn(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	for _, statement := range []string{"BEGIN IMMEDIATE", "UPDATE tranid_blocks SET next_number = 1"} {
+		if _, err := other.ExecContext(context.Background(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := openBook(t, dsn)
+	if _, err := s.Get(context.Background(), intent(1).ID); err != nil {
+		t.Error(err)
+	}
+	short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.Ping(short); !errors.Is(err, ledger.ErrUnavailable) {
+		t.Errorf("can be written: %v", err)
+	}
+}
+
 func TestSmallPool_NeverWaitsOnItself(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, dsn string) {
 		o := options(dsn)

@@ -17,6 +17,8 @@ const (
 	versionTable = "ledger_version"
 	// prepareTimeout bounds migrating, and waiting for another who does.
 	prepareTimeout = time.Minute
+	// prepareTries is how often a start gives way to another writer.
+	prepareTries = 10
 	// bookLock is the advisory lock of a PostgreSQL book: "gwanmun" in ASCII.
 	bookLock = 0x6777616e6d756e
 
@@ -178,22 +180,28 @@ func (s *Store) compareVersion(ctx context.Context, ours int64) (behind bool, er
 }
 
 // checkKey stores the key's check value in a new book, and refuses another key
-// ever after: with it no account would be found and no payment recognised.
+// ever after: with it no account would be found and no payment recognised. A book
+// that has one is only read: another writer must not keep a service from starting.
 func (s *Store) checkKey(ctx context.Context) error {
 	check := s.key.Check()
 	db := s.db.WithContext(ctx)
-	err := db.Exec("INSERT INTO hash_key_check (id, check_value) VALUES (1, ?) ON CONFLICT DO NOTHING", check[:]).Error
-	if err != nil {
-		return fmt.Errorf("store the hash key's check value: %w", err)
+	for range 2 {
+		var stored [][]byte
+		if err := db.Raw("SELECT check_value FROM hash_key_check WHERE id = 1").Scan(&stored).Error; err != nil {
+			return fmt.Errorf("read the hash key's check value: %w", err)
+		}
+		switch {
+		case len(stored) == 1 && subtle.ConstantTimeCompare(stored[0], check[:]) == 1:
+			return nil
+		case len(stored) == 1:
+			return &refusal{"it was made with another hash key"}
+		}
+		err := db.Exec("INSERT INTO hash_key_check (id, check_value) VALUES (1, ?) ON CONFLICT DO NOTHING", check[:]).Error
+		if err != nil {
+			return fmt.Errorf("store the hash key's check value: %w", err)
+		}
 	}
-	var stored []byte
-	if err := db.Raw("SELECT check_value FROM hash_key_check WHERE id = 1").Row().Scan(&stored); err != nil {
-		return fmt.Errorf("read the hash key's check value: %w", err)
-	}
-	if subtle.ConstantTimeCompare(stored, check[:]) != 1 {
-		return &refusal{"it was made with another hash key"}
-	}
-	return nil
+	return errors.New("the hash key's check value is not kept")
 }
 
 // checkAssumptions says loudly when the database is set so that a crash may take
