@@ -129,8 +129,8 @@ func selects(f *ledger.Filter, t *ledger.Transaction) bool {
 		f.Order != "" && t.Order != f.Order,
 		f.CorrelationID != "" && t.CorrelationID != f.CorrelationID,
 		f.AccountHash != nil && t.AccountHash != *f.AccountHash,
-		!f.RequestedFrom.IsZero() && t.RequestedAt.Before(f.RequestedFrom),
-		!f.RequestedTo.IsZero() && !t.RequestedAt.Before(f.RequestedTo),
+		!f.RequestedFrom.IsZero() && t.RequestedAt.Before(ledger.Moment(f.RequestedFrom)),
+		!f.RequestedTo.IsZero() && !t.RequestedAt.Before(ledger.Moment(f.RequestedTo)),
 		f.After != nil && place(t).compare(position(*f.After)) >= 0:
 		return false
 	default:
