@@ -22,6 +22,7 @@ func Main(run func(ctx context.Context, args []string) error) {
 		<-signals
 		cancel()
 		<-signals
+		_, _ = fmt.Fprintf(os.Stderr, "%s: a second signal: ended at once\n", filepath.Base(os.Args[0]))
 		os.Exit(1)
 	}()
 

@@ -1,52 +1,63 @@
 package frame
 
-import "strings"
-
 // longRun is how many digits in a row may be an account number.
 const longRun = 7
 
 // mask stands for a digit that is not shown.
 const mask = '*'
 
+// hyphen, alone between two digits, joins them.
+const hyphen = '-'
+
 // MaskDigits replaces each digit of a run of 7 or more by an asterisk, so that
 // text of the core that repeats an account number can be stored and shown.
-// Full-width digits count as digits.
+// Full-width digits count as digits, and a single hyphen between two digits does
+// not end a run: accounts are often written with them.
 func MaskDigits(s string) string {
 	if !hasLongRun(s) {
 		return s
 	}
-	var out strings.Builder
-	out.Grow(len(s))
 	runes := []rune(s)
-	for i := 0; i < len(runes); {
-		run := 0
-		for i+run < len(runes) && isDigitRune(runes[i+run]) {
-			run++
+	for start := 0; start < len(runes); {
+		end, digits := runAt(runes, start)
+		for i := start; i < end && digits >= longRun; i++ {
+			if isDigitRune(runes[i]) {
+				runes[i] = mask
+			}
 		}
-		switch {
-		case run >= longRun:
-			out.WriteString(strings.Repeat(string(mask), run))
-			i += run
-		case run > 0:
-			out.WriteString(string(runes[i : i+run]))
-			i += run
-		default:
-			out.WriteRune(runes[i])
-			i++
-		}
+		start = max(end, start+1)
 	}
-	return out.String()
+	return string(runes)
 }
 
+// runAt is the end of the run that begins at start, and how many digits it has;
+// start and none if there is no digit.
+func runAt(runes []rune, start int) (end, digits int) {
+	end = start
+	for i := start; i < len(runes); i++ {
+		switch {
+		case isDigitRune(runes[i]):
+			digits++
+			end = i + 1
+		case runes[i] != hyphen || end != i || digits == 0:
+			return end, digits
+		}
+	}
+	return end, digits
+}
+
+// hasLongRun reports whether there may be anything to mask. It allocates
+// nothing.
 func hasLongRun(s string) bool {
 	run := 0
 	for _, r := range s {
-		if !isDigitRune(r) {
+		switch {
+		case isDigitRune(r):
+			if run++; run == longRun {
+				return true
+			}
+		case r != hyphen:
 			run = 0
-			continue
-		}
-		if run++; run == longRun {
-			return true
 		}
 	}
 	return false
@@ -66,22 +77,37 @@ func HideSecret(field []byte) {
 // HideLongRuns overwrites in a K field what MaskDigits would replace in its
 // text, byte for byte: a full-width digit becomes two asterisks.
 func HideLongRuns(field []byte) {
-	digits, start := 0, 0
-	for i := 0; i < len(field); {
-		size := charSize(field[i:])
-		if !isDigitChar(field[i : i+size]) {
-			digits = 0
-			i += size
-			continue
-		}
+	for start := 0; start < len(field); {
+		end, digits := fieldRunAt(field, start)
 		if digits == 0 {
-			start = i
+			end = start + charSize(field[start:])
+		}
+		for i := start; i < end && digits >= longRun; {
+			size := charSize(field[i:])
+			if isDigitChar(field[i : i+size]) {
+				HideSecret(field[i : i+size])
+			}
+			i += size
+		}
+		start = end
+	}
+}
+
+// fieldRunAt is runAt over the bytes of a K field.
+func fieldRunAt(field []byte, start int) (end, digits int) {
+	end = start
+	for i := start; i < len(field); {
+		size := charSize(field[i:])
+		switch {
+		case isDigitChar(field[i : i+size]):
+			digits++
+			end = i + size
+		case field[i] != hyphen || end != i || digits == 0:
+			return end, digits
 		}
 		i += size
-		if digits++; digits >= longRun {
-			HideSecret(field[start:i])
-		}
 	}
+	return end, digits
 }
 
 // HideDigits overwrites every digit, for bytes whose layout is not known.

@@ -33,7 +33,7 @@ var answers = map[ledger.Reason]answer{
 	},
 	ledger.ReasonOutcomeUnknown: {
 		codes.DeadlineExceeded,
-		"it may have been done and is being found out: ask, watch, or call again with the same key",
+		"no answer came. A payment may have been done and is being found out: ask, watch, or call again with the same key. An inquiry changed nothing: ask again.",
 	},
 	ledger.ReasonPaymentCanceled: {
 		codes.FailedPrecondition,
