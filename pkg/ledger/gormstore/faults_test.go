@@ -77,6 +77,40 @@ func TestSQLite_StartsWhileAnotherWrites(t *testing.T) {
 	}
 }
 
+func TestSQLite_StartThatMustWriteWaitsForAnotherWriter(t *testing.T) {
+	dsn := sqliteDSN(t)
+	openBook(t, dsn)
+	other, err := raw(t, dsn).Conn(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	for _, statement := range []string{"DELETE FROM hash_key_check", "BEGIN IMMEDIATE"} {
+		if _, err := other.ExecContext(context.Background(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opened := make(chan error, 1)
+	go func() {
+		s, _, err := gormstore.Open(context.Background(), options(dsn))
+		if err == nil {
+			err = s.Close()
+		}
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
+		t.Fatalf("did not wait: %v", err)
+	case <-time.After(1500 * time.Millisecond): // longer than SQLite itself waits
+	}
+	if _, err := other.ExecContext(context.Background(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSmallPool_NeverWaitsOnItself(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, dsn string) {
 		o := options(dsn)

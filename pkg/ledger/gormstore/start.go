@@ -72,6 +72,9 @@ func (s *Store) connect(ctx context.Context) {
 			return
 		}
 		err := s.prepare(ctx)
+	for tries := 1; tries < prepareTries && s.dialect.again(err) && pause(ctx, tries); tries++ {
+		err = s.prepare(ctx)
+	}
 		switch {
 		case err == nil:
 			s.log.InfoContext(ctx, "ledger connected", "store", s.dialect.name)
