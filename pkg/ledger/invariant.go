@@ -93,6 +93,12 @@ var invariants = []struct {
 	}},
 	{"due", due},
 	{"counters", func(t *Transaction) bool { return t.ResolveAttempts >= 0 && t.NotFound >= 0 }},
+	{"asked", func(t *Transaction) bool {
+		if t.Asked {
+			return t.Status != StatusRequested && t.Evidence != EvidenceNotSent
+		}
+		return t.ResolveAttempts == 0 && t.NotFound == 0
+	}},
 }
 
 // Validate returns ErrInvalidRow, with the name of the rule, for a row that the

@@ -62,12 +62,13 @@ func (in *Intent) Row(now time.Time) (Transaction, error) {
 	return t, t.Validate()
 }
 
-// EndedInquiry is an inquiry as it enters the book: what t says that it is and
-// became, moved there from REQUESTED by the table of moves, due at once if it is
-// UNKNOWN. What t says of resolving is not taken over.
-func EndedInquiry(t *Transaction, now time.Time) (Transaction, error) {
-	if t.Kind.MovesMoney() {
-		return Transaction{}, fmt.Errorf("%w: %q is not an inquiry", ErrInvalidRow, t.Kind)
+// Ended is a transaction that had no intent as it enters the book: what t says
+// that it is and became, moved there from REQUESTED by the table of moves, due at
+// once if it is UNKNOWN. What t says of resolving is not taken over. Of what moves
+// money only that may be recorded of which no byte left.
+func Ended(t *Transaction, now time.Time) (Transaction, error) {
+	if t.Kind.MovesMoney() && !t.NeverSent() {
+		return Transaction{}, fmt.Errorf("%w: %q without an intent is %s, %s", ErrInvalidRow, t.Kind, t.Status, t.Evidence)
 	}
 	row := Transaction{
 		ID: t.ID, Kind: t.Kind, Status: StatusRequested,

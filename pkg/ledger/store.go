@@ -100,9 +100,11 @@ type Writer interface {
 	// intent may be stored and must not be sent.
 	CreateIntent(ctx context.Context, in Intent) (Admission, error)
 
-	// RecordInquiry stores the row of an inquiry that has ended, with its
-	// event. RecordInquiry of an ID that is there is ErrDuplicateID.
-	RecordInquiry(ctx context.Context, t Transaction, by Actor) error
+	// Record stores the row of a transaction that ended without an intent, with
+	// its event: an inquiry, or a payment that was refused before anything was
+	// stored or sent (FAILED, NOT_SENT). It binds no key. Record of an ID that
+	// is there is ErrDuplicateID.
+	Record(ctx context.Context, t Transaction, by Actor) error
 
 	// Transition makes one move and appends its event, in one database
 	// transaction, and returns the row as it is after. It returns a *LostError
@@ -166,8 +168,9 @@ type Queue interface {
 	// their AdoptAt to UNKNOWN, and returns how many.
 	Adopt(ctx context.Context, limit int, by Actor) (int, error)
 
-	// Claim takes rows that are UNKNOWN, due and not leased, oldest due first.
-	// Several that claim at once share the rows.
+	// Claim takes rows that are UNKNOWN, due and not leased: those never asked
+	// first, so that what the core never answers keeps no fresh row waiting;
+	// then the oldest due. Several that claim at once share the rows.
 	Claim(ctx context.Context, o ClaimOptions) ([]Claim, error)
 
 	// ClaimOne takes one row that is UNKNOWN, due or not, leased or not; one
@@ -180,8 +183,9 @@ type Queue interface {
 	// its nil error on, the row can only become CANCELED or FAILED.
 	Decide(ctx context.Context, id tranid.ID, by Actor, detail string) (Transaction, error)
 
-	// Postpone ends a claim and makes the row due again later. ErrLost when the
-	// row is no longer UNKNOWN, or when the lease is another's.
+	// Postpone ends a claim and makes the row, from now on Asked, due again
+	// later. ErrLost when the row is no longer UNKNOWN, or when the lease is
+	// another's.
 	Postpone(ctx context.Context, p Postponement) error
 
 	// Release ends the claims of a token at once, for a resolver that stops.
@@ -240,6 +244,16 @@ type Summary struct {
 	NeedsReviewCount int64
 }
 
+// Backlog is what is not known, in a few numbers.
+type Backlog struct {
+	Unknown int64
+	// OldestUnknown is when the oldest UNKNOWN was requested; zero if there is
+	// none.
+	OldestUnknown time.Time
+	// NeedsReview is how many of the UNKNOWN a human should look at.
+	NeedsReview int64
+}
+
 // Reader is how the book is read.
 type Reader interface {
 	// Get returns one transaction, or ErrNotFound.
@@ -247,6 +261,11 @@ type Reader interface {
 	// GetByKey returns the transaction that a client's key is bound to, or
 	// ErrNotFound.
 	GetByKey(ctx context.Context, client ClientID, key IdempotencyKey) (Transaction, error)
+	// Bound returns the transaction that holds a key against a request with this
+	// fingerprint, or ErrKeyReused when it was made with another. It is
+	// ErrNotFound while the key is free to be bound: unbound, or bound to what
+	// was never sent.
+	Bound(ctx context.Context, client ClientID, key IdempotencyKey, fingerprint Hash) (Transaction, error)
 	// Events returns a transaction's history, oldest first; empty if there is
 	// no such transaction.
 	Events(ctx context.Context, id tranid.ID) ([]Event, error)
@@ -256,4 +275,7 @@ type Reader interface {
 	// Summarize counts what was requested from (inclusive) to (exclusive); zero
 	// times do not bound. A client of the empty name means all clients.
 	Summarize(ctx context.Context, client ClientID, from, to time.Time) (Summary, error)
+	// Backlog counts what is UNKNOWN. It costs what is pending, however large
+	// the book is.
+	Backlog(ctx context.Context) (Backlog, error)
 }

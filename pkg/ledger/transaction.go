@@ -71,6 +71,8 @@ type Transaction struct {
 	// the row final, NotFound those in which it said that it had not done it.
 	ResolveAttempts int
 	NotFound        int
+	// Asked is true once a claim was postponed: a resolver had its turn.
+	Asked bool
 	// NextResolveAt is when it is due, by the database's clock; zero when it is
 	// never due by itself.
 	NextResolveAt time.Time

@@ -154,8 +154,9 @@ func randomRow(r *rand.Rand) ledger.Transaction {
 		func() { t.AdoptAt = pick(r, noTime, someTime) },
 		func() { t.NextResolveAt = pick(r, noTime, someTime) },
 		func() { t.RequestedAt = pick(r, noTime, someTime) },
-		func() { t.ResolveAttempts = pick(r, -1, 3) },
-		func() { t.NotFound = pick(r, -1, 3) },
+		func() { t.ResolveAttempts, t.Asked = pick(r, -1, 3), pick(r, true, true, false) },
+		func() { t.NotFound, t.Asked = pick(r, -1, 3), pick(r, true, true, false) },
+		func() { t.Asked = !t.Asked },
 		func() { t.CorrelationID = pick(r, "c", strings.Repeat("c", 65)) },
 		func() { t.TraceID = pick(r, "0", strings.Repeat("0", 32)) },
 	}

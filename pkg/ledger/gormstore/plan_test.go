@@ -69,6 +69,14 @@ var plans = map[string]struct {
 		_, err := s.GetByKey(ctx, "shop", "key")
 		return err
 	}},
+	"bound": {"PRIMARY KEY", func(ctx context.Context, s *Store) error {
+		_, err := s.Bound(ctx, "shop", "key", doubtfulIntent().Fingerprint)
+		return err
+	}},
+	"backlog": {"transactions_due", func(ctx context.Context, s *Store) error {
+		_, err := s.Backlog(ctx)
+		return err
+	}},
 	"life of a payment": {"PRIMARY KEY", func(ctx context.Context, s *Store) error {
 		_, err := s.Transition(ctx, ledger.Change{
 			ID: planID, From: ledger.StatusRequested, To: ledger.StatusUnknown, By: planner,

@@ -63,23 +63,22 @@ func (s *Store) Claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Clai
 	token := rand.Text()
 	var rows []clockedRow
 	err := s.write(ctx, "claim", func(tx *gorm.DB) error {
-		rows = nil
-		return tx.Raw(`WITH due AS MATERIALIZED (
-	SELECT business_date AS due_date, transaction_id AS due_id FROM transactions
-	WHERE status = 'UNKNOWN' AND needs_review = ? AND next_resolve_at <= ?
-		AND (lease_until IS NULL OR lease_until <= ?)
-	ORDER BY next_resolve_at LIMIT ? `+s.dialect.skipLocked+`)
-UPDATE transactions SET lease_token = ?, lease_until = ? FROM due
-WHERE business_date = due_date AND transaction_id = due_id
-RETURNING `+columns+`, ? AS clock`,
-			o.Review, s.dialect.due(), s.dialect.due(), o.Limit,
-			token, s.dialect.clock(o.Lease), s.dialect.clock(0)).Scan(&rows).Error
+		fresh, err := s.claimDue(tx, o, false, token)
+		rows = fresh
+		if err != nil || len(fresh) >= o.Limit {
+			return err
+		}
+		o := o
+		o.Limit -= len(fresh)
+		asked, err := s.claimDue(tx, o, true, token)
+		rows = append(rows, asked...)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(rows, func(a, b clockedRow) int {
-		return cmp.Or(a.Row.NextResolveAt.at.Compare(b.Row.NextResolveAt.at),
+		return cmp.Or(count(a.Row.Asked)-count(b.Row.Asked), a.Row.NextResolveAt.at.Compare(b.Row.NextResolveAt.at),
 			cmp.Compare(a.Row.TransactionID, b.Row.TransactionID))
 	})
 	claims := make([]ledger.Claim, len(rows))
@@ -87,6 +86,23 @@ RETURNING `+columns+`, ? AS clock`,
 		claims[i] = newClaim(&rows[i], token)
 	}
 	return claims, nil
+}
+
+// claimDue leases rows that were asked before, or rows that were not: apart, since
+// an index can then be searched by when they are due.
+func (s *Store) claimDue(tx *gorm.DB, o ledger.ClaimOptions, asked bool, token string) ([]clockedRow, error) {
+	var rows []clockedRow
+	err := tx.Raw(`WITH due AS MATERIALIZED (
+	SELECT business_date AS due_date, transaction_id AS due_id FROM transactions
+	WHERE status = 'UNKNOWN' AND needs_review = ? AND asked = ? AND next_resolve_at <= ?
+		AND (lease_until IS NULL OR lease_until <= ?)
+	ORDER BY next_resolve_at, transaction_id LIMIT ? `+s.dialect.skipLocked+`)
+UPDATE transactions SET lease_token = ?, lease_until = ? FROM due
+WHERE business_date = due_date AND transaction_id = due_id
+RETURNING `+columns+`, ? AS clock`,
+		o.Review, asked, s.dialect.due(), s.dialect.due(), o.Limit,
+		token, s.dialect.clock(o.Lease), s.dialect.clock(0)).Scan(&rows).Error
+	return rows, err
 }
 
 // newClaim reads a claimed row; one that holds garbage is the claim's error.
@@ -180,7 +196,7 @@ func (s *Store) Postpone(ctx context.Context, p ledger.Postponement) error {
 		}
 		var clock []instant
 		result := tx.Raw(`UPDATE transactions
-SET next_resolve_at = ?, lease_token = '', lease_until = NULL, needs_review = (needs_review OR ?),
+SET asked = TRUE, next_resolve_at = ?, lease_token = '', lease_until = NULL, needs_review = (needs_review OR ?),
 	resolve_attempts = resolve_attempts + ?, not_found = not_found + ?
 WHERE `+whileUnknown+` AND lease_token = ? AND lease_token <> '' RETURNING ? AS clock`,
 			s.dialect.clock(p.Delay), p.NeedsReview, count(p.Answered), count(p.NotFound),

@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -54,6 +55,45 @@ func (s *Store) GetByKey(
 	(SELECT business_date, transaction_id FROM idempotency_keys WHERE client_id = ? AND idempotency_key = ?)`,
 			string(client), string(key)))
 		return err
+	})
+	return t, err
+}
+
+// boundRow is a transaction and the fingerprint with which it holds its key.
+type boundRow struct {
+	Row         transactionRow `gorm:"embedded"`
+	Fingerprint []byte
+}
+
+// Bound implements ledger.Reader.
+func (s *Store) Bound(
+	ctx context.Context, client ledger.ClientID, key ledger.IdempotencyKey, fingerprint ledger.Hash,
+) (ledger.Transaction, error) {
+	var t ledger.Transaction
+	err := s.read(ctx, "look for the holder of a key", func(db *gorm.DB) error {
+		var rows []boundRow
+		err := db.Raw(`WITH bound AS MATERIALIZED (
+	SELECT business_date AS bound_date, transaction_id AS bound_id, fingerprint FROM idempotency_keys
+	WHERE client_id = ? AND idempotency_key = ?)
+SELECT `+columns+`, fingerprint FROM bound JOIN transactions ON business_date = bound_date AND transaction_id = bound_id`,
+			string(client), string(key)).Scan(&rows).Error
+		switch {
+		case err != nil:
+			return err
+		case len(rows) == 0:
+			return ledger.ErrNotFound
+		}
+		holder, err := rows[0].Row.transaction()
+		switch {
+		case err != nil:
+			return err
+		case holder.NeverSent():
+			return ledger.ErrNotFound
+		case !bytes.Equal(rows[0].Fingerprint, fingerprint[:]):
+			return ledger.ErrKeyReused
+		}
+		t = holder
+		return nil
 	})
 	return t, err
 }
@@ -190,6 +230,27 @@ count(*) FILTER (WHERE needs_review) AS needs_review, min(requested_at) AS oldes
 		return slices.Index(ledger.Statuses, a.Status) - slices.Index(ledger.Statuses, b.Status)
 	})
 	return sum, nil
+}
+
+// backlogRow is what Backlog reads.
+type backlogRow struct {
+	Unknown     int64
+	NeedsReview int64
+	Oldest      instant
+}
+
+// Backlog implements ledger.Reader. The index of what is due has all that it
+// asks for.
+func (s *Store) Backlog(ctx context.Context) (ledger.Backlog, error) {
+	var row backlogRow
+	err := s.read(ctx, "count the backlog", func(db *gorm.DB) error {
+		return db.Raw(`SELECT count(*) AS unknown, count(*) FILTER (WHERE needs_review) AS needs_review,
+	min(requested_at) AS oldest FROM transactions WHERE status = 'UNKNOWN'`).Scan(&row).Error
+	})
+	if err != nil {
+		return ledger.Backlog{}, err
+	}
+	return ledger.Backlog{Unknown: row.Unknown, OldestUnknown: row.Oldest.at, NeedsReview: row.NeedsReview}, nil
 }
 
 // NextBlock implements tranid.Blocks.

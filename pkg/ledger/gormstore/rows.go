@@ -82,6 +82,7 @@ type transactionRow struct {
 	AdoptAt          instant
 	ResolveAttempts  int
 	NotFound         int
+	Asked            bool
 	NextResolveAt    instant
 	CorrelationID    string
 	TraceID          string
@@ -95,7 +96,7 @@ func (transactionRow) TableName() string { return "transactions" }
 const columns = `transaction_id, kind, status, evidence, resolution_method, resolution_policy, decision, needs_review,
 client_id, idempotency_key, order_id, account_masked, account_hash, amount, response_code, response_message,
 approval_number, reason, elapsed_us, requested_at, sent_at, responded_at, resolved_at, adopt_at, resolve_attempts,
-not_found, next_resolve_at, correlation_id, trace_id`
+not_found, asked, next_resolve_at, correlation_id, trace_id`
 
 // insertColumns are those that are written with a new row.
 var insertColumns = append(strings.FieldsFunc(columns, func(r rune) bool { return strings.ContainsRune(", \n", r) }),
@@ -113,7 +114,7 @@ func newTransactionRow(t *ledger.Transaction) *transactionRow {
 		Reason: t.Reason, ElapsedUs: t.Elapsed.Microseconds(),
 		RequestedAt: instant{at: t.RequestedAt}, SentAt: instant{at: t.SentAt}, RespondedAt: instant{at: t.RespondedAt},
 		ResolvedAt: instant{at: t.ResolvedAt}, AdoptAt: instant{at: t.AdoptAt}, NextResolveAt: instant{at: t.NextResolveAt},
-		ResolveAttempts: t.ResolveAttempts, NotFound: t.NotFound,
+		ResolveAttempts: t.ResolveAttempts, NotFound: t.NotFound, Asked: t.Asked,
 		CorrelationID: t.CorrelationID, TraceID: t.TraceID,
 	}
 }
@@ -129,7 +130,7 @@ func (r *transactionRow) transaction() (ledger.Transaction, error) {
 		Reason: r.Reason, Elapsed: time.Duration(r.ElapsedUs) * time.Microsecond,
 		RequestedAt: r.RequestedAt.at, SentAt: r.SentAt.at, RespondedAt: r.RespondedAt.at,
 		ResolvedAt: r.ResolvedAt.at, AdoptAt: r.AdoptAt.at, NextResolveAt: r.NextResolveAt.at,
-		ResolveAttempts: r.ResolveAttempts, NotFound: r.NotFound,
+		ResolveAttempts: r.ResolveAttempts, NotFound: r.NotFound, Asked: r.Asked,
 		CorrelationID: r.CorrelationID, TraceID: r.TraceID,
 	}
 	t.ID, errs[0] = tranid.Parse(r.TransactionID)

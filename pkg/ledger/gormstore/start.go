@@ -17,8 +17,6 @@ const (
 	versionTable = "ledger_version"
 	// prepareTimeout bounds migrating, and waiting for another who does.
 	prepareTimeout = time.Minute
-	// prepareTries is how often a start gives way to another writer.
-	prepareTries = 10
 	// bookLock is the advisory lock of a PostgreSQL book: "gwanmun" in ASCII.
 	bookLock = 0x6777616e6d756e
 
@@ -72,9 +70,6 @@ func (s *Store) connect(ctx context.Context) {
 			return
 		}
 		err := s.prepare(ctx)
-	for tries := 1; tries < prepareTries && s.dialect.again(err) && pause(ctx, tries); tries++ {
-		err = s.prepare(ctx)
-	}
 		switch {
 		case err == nil:
 			s.log.InfoContext(ctx, "ledger connected", "store", s.dialect.name)

@@ -122,14 +122,14 @@ func insert(tx *gorm.DB, t *ledger.Transaction, first ledger.Event) error {
 	return appendEvents(tx, first, t.ID)
 }
 
-// RecordInquiry implements ledger.Writer.
-func (s *Store) RecordInquiry(ctx context.Context, t ledger.Transaction, by ledger.Actor) error {
-	return s.write(ctx, "record inquiry "+string(t.ID), func(tx *gorm.DB) error {
+// Record implements ledger.Writer.
+func (s *Store) Record(ctx context.Context, t ledger.Transaction, by ledger.Actor) error {
+	return s.write(ctx, "record "+string(t.ID), func(tx *gorm.DB) error {
 		now, err := s.readClock(tx)
 		if err != nil {
 			return err
 		}
-		ended, err := ledger.EndedInquiry(&t, now)
+		ended, err := ledger.Ended(&t, now)
 		if err != nil {
 			return err
 		}

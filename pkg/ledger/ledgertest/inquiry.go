@@ -32,7 +32,7 @@ func inquiryIsStored(b *book) {
 	failed.SentAt, failed.RespondedAt, failed.Reason = time.Time{}, time.Time{}, "dial refused"
 	history.Kind, history.Elapsed = ledger.KindHistoryInquiry, 0
 	for _, want := range []ledger.Transaction{b.inquiry(), declined, failed, history} {
-		if err := b.RecordInquiry(b.ctx, want, payer); err != nil {
+		if err := b.Record(b.ctx, want, payer); err != nil {
 			b.Fatal(err)
 		}
 		b.same("row", want, b.get(want.ID))
@@ -50,7 +50,7 @@ func inquiryIsStored(b *book) {
 func unknownInquiryIsDue(b *book) {
 	t := b.inquiry()
 	t.Status, t.Evidence, t.Answer, t.RespondedAt = ledger.StatusUnknown, 0, ledger.Answer{}, time.Time{}
-	if err := b.RecordInquiry(b.ctx, t, payer); err != nil {
+	if err := b.Record(b.ctx, t, payer); err != nil {
 		b.Fatal(err)
 	}
 	stored := b.get(t.ID)
@@ -72,13 +72,13 @@ func unknownInquiryIsDue(b *book) {
 
 func inquiryWithTakenID(b *book) {
 	t := b.inquiry()
-	if err := b.RecordInquiry(b.ctx, t, payer); err != nil {
+	if err := b.Record(b.ctx, t, payer); err != nil {
 		b.Fatal(err)
 	}
-	b.fails("again", b.RecordInquiry(b.ctx, t, payer), ledger.ErrDuplicateID)
+	b.fails("again", b.Record(b.ctx, t, payer), ledger.ErrDuplicateID)
 	payment := b.requested()
 	t.ID = payment.ID
-	b.fails("with a payment's ID", b.RecordInquiry(b.ctx, t, payer), ledger.ErrDuplicateID)
+	b.fails("with a payment's ID", b.Record(b.ctx, t, payer), ledger.ErrDuplicateID)
 	b.same("the payment", payment, b.get(payment.ID))
 }
 
@@ -104,10 +104,10 @@ func invalidInquiries(b *book) {
 		t := b.inquiry()
 		id := t.ID
 		c.spoil(&t)
-		b.fails(what, b.RecordInquiry(b.ctx, t, payer), c.want)
+		b.fails(what, b.Record(b.ctx, t, payer), c.want)
 		b.absent(id)
 	}
 	t := b.inquiry()
-	b.fails("no actor", b.RecordInquiry(b.ctx, t, ledger.Actor{}), ledger.ErrInvalidRow)
+	b.fails("no actor", b.Record(b.ctx, t, ledger.Actor{}), ledger.ErrInvalidRow)
 	b.absent(t.ID)
 }

@@ -134,6 +134,7 @@ func (s *Store) Postpone(ctx context.Context, p ledger.Postponement) error {
 	r.NeedsReview = r.NeedsReview || p.NeedsReview
 	r.ResolveAttempts += one(p.Answered)
 	r.NotFound += one(p.NotFound)
+	r.Asked = true
 	r.release()
 	return nil
 }
@@ -153,7 +154,8 @@ func (s *Store) Release(ctx context.Context, token string) error {
 	return nil
 }
 
-// first returns up to limit rows that are due, by when they are, then by ID.
+// first returns up to limit rows that are due: those never asked first, then by
+// when they are, then by ID.
 func (s *Store) first(limit int, due func(*row) (at time.Time, ok bool)) []*row {
 	var found []*row
 	for _, r := range s.rows {
@@ -164,7 +166,7 @@ func (s *Store) first(limit int, due func(*row) (at time.Time, ok bool)) []*row 
 	slices.SortFunc(found, func(a, b *row) int {
 		atA, _ := due(a)
 		atB, _ := due(b)
-		return cmp.Or(atA.Compare(atB), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(one(a.Asked)-one(b.Asked), atA.Compare(atB), cmp.Compare(a.ID, b.ID))
 	})
 	return found[:min(limit, len(found))]
 }

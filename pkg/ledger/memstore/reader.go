@@ -41,6 +41,30 @@ func (s *Store) GetByKey(
 	return s.rows[bound.id].Transaction, nil
 }
 
+// Bound implements ledger.Reader.
+func (s *Store) Bound(
+	ctx context.Context, client ledger.ClientID, key ledger.IdempotencyKey, fingerprint ledger.Hash,
+) (ledger.Transaction, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return ledger.Transaction{}, err
+	}
+	defer unlock()
+	bound, ok := s.keys[boundKey{client, key}]
+	if !ok {
+		return ledger.Transaction{}, ledger.ErrNotFound
+	}
+	holder := s.rows[bound.id].Transaction
+	switch {
+	case holder.NeverSent():
+		return ledger.Transaction{}, ledger.ErrNotFound
+	case bound.fingerprint != fingerprint:
+		return ledger.Transaction{}, ledger.ErrKeyReused
+	default:
+		return holder, nil
+	}
+}
+
 // Events implements ledger.Reader.
 func (s *Store) Events(ctx context.Context, id tranid.ID) ([]ledger.Event, error) {
 	unlock, err := s.lock(ctx)
@@ -118,6 +142,27 @@ func (s *Store) Summarize(
 		}
 	}
 	return sum, nil
+}
+
+// Backlog implements ledger.Reader.
+func (s *Store) Backlog(ctx context.Context) (ledger.Backlog, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return ledger.Backlog{}, err
+	}
+	defer unlock()
+	var b ledger.Backlog
+	for _, r := range s.rows {
+		if r.Status != ledger.StatusUnknown {
+			continue
+		}
+		b.Unknown++
+		b.NeedsReview += int64(one(r.NeedsReview))
+		if b.OldestUnknown.IsZero() || r.RequestedAt.Before(b.OldestUnknown) {
+			b.OldestUnknown = r.RequestedAt
+		}
+	}
+	return b, nil
 }
 
 func selects(f *ledger.Filter, t *ledger.Transaction) bool {

@@ -38,15 +38,15 @@ func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admi
 	return ledger.Admission{Transaction: t, Created: true}, nil
 }
 
-// RecordInquiry implements ledger.Writer.
-func (s *Store) RecordInquiry(ctx context.Context, t ledger.Transaction, by ledger.Actor) error {
+// Record implements ledger.Writer.
+func (s *Store) Record(ctx context.Context, t ledger.Transaction, by ledger.Actor) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	now := s.now()
-	ended, err := ledger.EndedInquiry(&t, now)
+	ended, err := ledger.Ended(&t, now)
 	if err != nil {
 		return err
 	}

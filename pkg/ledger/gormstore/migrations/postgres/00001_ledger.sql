@@ -42,6 +42,7 @@ CREATE TABLE transactions (
     adopt_at          timestamptz,
     resolve_attempts  integer NOT NULL,
     not_found         integer NOT NULL,
+    asked             boolean NOT NULL,
     next_resolve_at   timestamptz,
     lease_token       text NOT NULL DEFAULT '',
     lease_until       timestamptz,
@@ -109,14 +110,18 @@ CREATE TABLE transactions (
         WHEN status = 'UNKNOWN' THEN next_resolve_at IS NOT NULL
         ELSE next_resolve_at IS NULL OR evidence = 'OPERATOR' END),
     CONSTRAINT counters CHECK (resolve_attempts >= 0 AND not_found >= 0),
+    CONSTRAINT asked CHECK (
+        CASE WHEN asked THEN status <> 'REQUESTED' AND evidence <> 'NOT_SENT'
+        ELSE resolve_attempts = 0 AND not_found = 0 END),
     CONSTRAINT lease CHECK (
         (lease_token = '') = (lease_until IS NULL)
         AND (lease_token = '' OR status = 'UNKNOWN' OR evidence = 'OPERATOR'))
 );
 
--- What is pending, and nothing else. The ID is not in there: a planner without
--- statistics would look for one row among all that are pending.
-CREATE INDEX transactions_due ON transactions (needs_review, next_resolve_at)
+-- What is pending, and nothing else. That of what is due has the moment of the
+-- request too, so that the backlog is counted without reading a row.
+CREATE INDEX transactions_due ON transactions (needs_review, asked, next_resolve_at, transaction_id)
+    INCLUDE (requested_at)
     WHERE status = 'UNKNOWN';
 CREATE INDEX transactions_abandoned ON transactions (adopt_at)
     WHERE status = 'REQUESTED';

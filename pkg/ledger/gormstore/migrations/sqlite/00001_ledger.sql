@@ -43,6 +43,7 @@ CREATE TABLE transactions (
     adopt_at          TEXT,
     resolve_attempts  INTEGER NOT NULL,
     not_found         INTEGER NOT NULL,
+    asked             INTEGER NOT NULL,
     next_resolve_at   TEXT,
     lease_token       TEXT NOT NULL DEFAULT '',
     lease_until       TEXT,
@@ -116,6 +117,10 @@ CREATE TABLE transactions (
         WHEN status = 'UNKNOWN' THEN next_resolve_at IS NOT NULL
         ELSE next_resolve_at IS NULL OR evidence = 'OPERATOR' END),
     CONSTRAINT counters CHECK (resolve_attempts >= 0 AND not_found >= 0),
+    CONSTRAINT asked CHECK (
+        asked IN (0, 1)
+        AND CASE WHEN asked THEN status <> 'REQUESTED' AND evidence <> 'NOT_SENT'
+            ELSE resolve_attempts = 0 AND not_found = 0 END),
     -- Apart from each other, since SQLite checks what mentions a changed column: a
     -- row with a time that is none can then still be claimed and put off.
     CONSTRAINT formats CHECK (
@@ -138,9 +143,9 @@ CREATE TABLE transactions (
         AND (lease_token = '' OR status = 'UNKNOWN' OR evidence = 'OPERATOR'))
 ) STRICT;
 
--- What is pending, and nothing else. The ID is not in there: a planner without
--- statistics would look for one row among all that are pending.
-CREATE INDEX transactions_due ON transactions (needs_review, next_resolve_at)
+-- What is pending, and nothing else. That of what is due has the moment of the
+-- request too, so that the backlog is counted without reading a row.
+CREATE INDEX transactions_due ON transactions (needs_review, asked, next_resolve_at, transaction_id, requested_at)
     WHERE status = 'UNKNOWN';
 CREATE INDEX transactions_abandoned ON transactions (adopt_at)
     WHERE status = 'REQUESTED';
