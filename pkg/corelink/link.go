@@ -7,9 +7,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Flags are the settings of a link.
@@ -29,7 +28,8 @@ const maxPoolSize = 4096
 // Validate reports what is wrong with the settings, in one line.
 func (f *Flags) Validate() error {
 	for _, addr := range f.CoreAddr {
-		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+		_, port, err := net.SplitHostPort(addr)
+		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
 			return fmt.Errorf("--core-addr: %q is not host:port", addr)
 		}
 	}
@@ -67,16 +67,16 @@ type Options struct {
 // Link makes exchanges with the core, over a pool of connections of its own. It
 // is safe for concurrent use.
 type Link struct {
-	flags     Flags
-	now       func() time.Time
-	pool      *pool
-	roundtrip *prometheus.HistogramVec
+	flags   Flags
+	now     func() time.Time
+	pool    *pool
+	metrics *Metrics
 }
 
 // New returns a Link. It connects when it is first used.
 func New(o Options) *Link {
 	return &Link{
-		flags: o.Flags, now: o.Now, roundtrip: o.Metrics.roundtrip,
+		flags: o.Flags, now: o.Now, metrics: o.Metrics,
 		pool: &pool{
 			flags: o.Flags, dial: o.Dial, now: o.Now, count: o.Metrics.pool(o.Name),
 			places: make(chan struct{}, o.Flags.PoolSize),
@@ -101,12 +101,19 @@ func (l *Link) Exchange(ctx context.Context, call Call) Result {
 	if call.Deadline.Sub(l.now()) <= 0 {
 		return Result{Sent: SentNone, Err: ErrNoTime}
 	}
+	if ctx.Err() != nil {
+		return Result{Sent: SentNone, Err: abandoned(ctx)}
+	}
+	if err := l.pool.enter(ctx, call.Deadline); err != nil {
+		return Result{Sent: SentNone, Err: err}
+	}
+	defer l.pool.leave()
 	conn, err := l.pool.take(ctx, call.Deadline)
 	if err != nil {
 		return Result{Sent: SentNone, Err: err}
 	}
 	fit := false
-	// A panic in Check or Ready must not keep the place, nor the connection.
+	// A panic in Check or Ready must not keep the connection.
 	defer func() {
 		if fit {
 			l.pool.give(conn)
@@ -127,6 +134,9 @@ func (l *Link) converse(ctx context.Context, conn net.Conn, call Call) (res Resu
 			return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", ErrNotReady, err)}, true
 		}
 	}
+	if ctx.Err() != nil {
+		return Result{Sent: SentNone, Err: abandoned(ctx)}, true
+	}
 	start := l.now()
 	end := start.Add(l.flags.ReadTimeout)
 	if call.Deadline.Before(end) {
@@ -138,12 +148,11 @@ func (l *Link) converse(ctx context.Context, conn net.Conn, call Call) (res Resu
 	if err := conn.SetDeadline(end); err != nil {
 		return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", ErrConnect, err)}, false
 	}
-	// An expired socket deadline wakes whatever the exchange waits in. Should it
-	// have begun to expire, it would wake the next exchange too.
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	defer func() { fit = stop() && fit }()
-	if ctx.Err() != nil {
-		return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", ErrAbandoned, ctx.Err())}, false
+	if ctx.Done() != nil {
+		// An expired socket deadline wakes whatever the exchange waits in.
+		// Should it have begun to expire, it would wake the next exchange too.
+		stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+		defer func() { fit = stop() && fit }()
 	}
 
 	res = l.write(ctx, conn, call.Frame, start)
@@ -151,10 +160,15 @@ func (l *Link) converse(ctx context.Context, conn net.Conn, call Call) (res Resu
 		return res, false
 	}
 	if res.Sent == SentAll {
-		l.read(ctx, conn, call, &res)
+		fit = l.read(ctx, conn, call, &res)
 	}
-	l.roundtrip.WithLabelValues(call.Tx).Observe(l.now().Sub(start).Seconds())
-	return res, res.Err == nil
+	l.metrics.took(call.Tx, l.now().Sub(start))
+	return res, fit
+}
+
+// abandoned says that, and why, a context has ended.
+func abandoned(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", ErrAbandoned, ctx.Err())
 }
 
 // write hands the request to the kernel, in one call, once.
@@ -177,22 +191,26 @@ func (l *Link) write(ctx context.Context, conn net.Conn, frame []byte, at time.T
 	}
 }
 
-// read takes exactly the answer's bytes, and has them checked.
-func (l *Link) read(ctx context.Context, conn net.Conn, call Call, res *Result) {
-	buf := make([]byte, call.AnswerLength)
-	n, err := io.ReadFull(conn, buf)
-	res.Answer = buf[:n]
+// read takes the answer and has it checked. It reports whether the answer is
+// valid and all that came: a byte behind it was meant for nobody, which takes
+// nothing from the answer, but the connection is not fit any more. To see one
+// without asking the kernel again, it has room for one byte more.
+func (l *Link) read(ctx context.Context, conn net.Conn, call Call, res *Result) (clean bool) {
+	buf := make([]byte, call.AnswerLength+1)
+	n, err := io.ReadAtLeast(conn, buf, call.AnswerLength)
+	res.Answer = buf[:min(n, call.AnswerLength):call.AnswerLength]
 	switch {
 	case err == nil:
 		res.AnsweredAt = l.now()
-		if err := call.Check(buf); err != nil {
+		if err := call.Check(res.Answer); err != nil {
 			res.Err = fmt.Errorf("%w: %w", ErrGarbage, err)
 		}
 	case ctx.Err() != nil:
-		res.Err = fmt.Errorf("%w: %w", ErrAbandoned, ctx.Err())
+		res.Err = abandoned(ctx)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		res.Err = fmt.Errorf("%w: %d of %d bytes came", ErrTimeout, n, len(buf))
+		res.Err = fmt.Errorf("%w: %d of %d bytes came", ErrTimeout, n, call.AnswerLength)
 	default:
-		res.Err = fmt.Errorf("%w: %d of %d bytes came: %w", ErrClosed, n, len(buf), err)
+		res.Err = fmt.Errorf("%w: %d of %d bytes came: %w", ErrClosed, n, call.AnswerLength, err)
 	}
+	return res.Err == nil && n == call.AnswerLength
 }

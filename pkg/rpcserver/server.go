@@ -221,6 +221,9 @@ func (s *Server) bind(ctx context.Context, name, address string) (net.Listener, 
 	}
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening",
 		slog.String("name", name), slog.String("address", listener.Addr().String()))
+	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		s.logger.WarnContext(ctx, "this port is open to other machines, and nobody has to say who they are", "name", name)
+	}
 	return listener, nil
 }
 

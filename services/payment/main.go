@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"time"
 
 	"google.golang.org/grpc"
 
+	circuitv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/circuit/v1"
 	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
 	paymentv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/payment/v1"
 
@@ -20,6 +20,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/corelink"
 	"github.com/gwanmun/gwanmun/pkg/ledger/gormstore"
 	"github.com/gwanmun/gwanmun/pkg/opsapi"
+	"github.com/gwanmun/gwanmun/pkg/resilience"
 	"github.com/gwanmun/gwanmun/pkg/rpcserver"
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
 	"github.com/gwanmun/gwanmun/services/payment/grpcapi"
@@ -32,11 +33,13 @@ type config struct {
 	Ledger  gormstore.Flags `embed:""`
 	Core    corelink.Flags  `embed:""`
 	Payment payment.Flags   `embed:""`
+
+	Resilience resilience.Flags `embed:""`
 }
 
 // Validate is called when the flags are read.
 func (c *config) Validate() error {
-	return errors.Join(c.Core.Validate(), c.Payment.Validate())
+	return errors.Join(c.Core.Validate(), c.Payment.Validate(), c.Resilience.Validate())
 }
 
 func main() { cmdline.Main(run) }
@@ -55,12 +58,15 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("open ledger: %w", err)
 	}
-	link := corelink.New(corelink.Options{
-		Flags: cfg.Core, Name: "core", Dial: (&net.Dialer{}).DialContext, Now: time.Now, Metrics: corelink.NewMetrics(registry),
+	links := corelink.NewMetrics(registry)
+	request := corelink.NewTCP(cfg.Core, resilience.CoreRequest, links)
+	query := corelink.NewTCP(cfg.Core, resilience.CoreQuery, links)
+	core := resilience.New(resilience.Options{
+		Flags: cfg.Resilience, Request: request, Query: query, Now: time.Now, Logger: logger, Registry: registry,
 	})
 	service := payment.New(payment.Options{
-		Flags: cfg.Payment, Store: store, HashKey: hashKey, Core: link,
-		Now:  time.Now, Logger: logger, Registry: registry, Instance: telemetry.NewInstance("payment"),
+		Flags: cfg.Payment, Store: store, HashKey: hashKey, Core: core,
+		Now: time.Now, Logger: logger, Registry: registry, Instance: telemetry.NewInstance("payment"),
 	})
 	server, err := rpcserver.New(rpcserver.Options{
 		Flags: cfg.Server, Logger: logger, Registry: registry, Ready: store.Ping,
@@ -68,10 +74,12 @@ func run(ctx context.Context, args []string) error {
 			paymentv1.PaymentService_ServiceDesc.ServiceName,
 			paymentv1.AccountService_ServiceDesc.ServiceName,
 			ledgerv1.LedgerService_ServiceDesc.ServiceName,
+			circuitv1.CircuitService_ServiceDesc.ServiceName,
 		},
 		Register: func(r grpc.ServiceRegistrar) {
 			grpcapi.Register(r, service)
 			ledgerv1.RegisterLedgerServiceServer(r, opsapi.NewLedgerServer(store, hashKey, time.Now))
+			circuitv1.RegisterCircuitServiceServer(r, opsapi.NewCircuitServer(core))
 		},
 	})
 	if err != nil {
@@ -81,18 +89,23 @@ func run(ctx context.Context, args []string) error {
 		return errors.Join(err, store.Close())
 	}
 	served := server.Serve(ctx)
-	return errors.Join(served, shutdown(cfg.Server.ShutdownTimeout, logger, server, service, store))
+	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
+	defer cancel()
+	err = errors.Join(served, shutdown(budget, server, service), request.Close(), query.Close(), store.Close())
+	logger.InfoContext(ctx, "stopped", "clean", err == nil)
+	return err
 }
 
-// shutdown stops taking calls, lets what was sent be answered and recorded, and
-// closes the ledger last, all in one budget.
-func shutdown(budget time.Duration, logger *slog.Logger, server *rpcserver.Server, service *payment.Service, store *gormstore.Store) error {
-	ctx, cancel := context.WithTimeout(context.Background(), budget)
+// drainReserve is what is kept of the shutdown's budget for exchanges whose
+// callers were cut off.
+const drainReserve = time.Second
+
+// shutdown stops taking calls and lets what was sent be answered and recorded,
+// before ctx ends.
+func shutdown(ctx context.Context, server *rpcserver.Server, service *payment.Service) error {
+	deadline, _ := ctx.Deadline()
+	calls, cancel := context.WithDeadline(ctx, deadline.Add(-min(drainReserve, time.Until(deadline)/4)))
 	defer cancel()
-	stopped := server.Stop(ctx)
-	drained := service.Drain(ctx)
-	closed := store.Close()
-	err := errors.Join(stopped, drained, closed)
-	logger.Info("stopped", "clean", err == nil)
-	return err
+	stopped := server.Stop(calls)
+	return errors.Join(stopped, service.Drain(ctx))
 }

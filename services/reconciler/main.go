@@ -9,17 +9,19 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"os"
 	"time"
 
 	"google.golang.org/grpc"
 
+	circuitv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/circuit/v1"
 	reconciliationv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/reconciliation/v1"
 
 	"github.com/gwanmun/gwanmun/pkg/cmdline"
 	"github.com/gwanmun/gwanmun/pkg/corelink"
 	"github.com/gwanmun/gwanmun/pkg/ledger/gormstore"
+	"github.com/gwanmun/gwanmun/pkg/opsapi"
+	"github.com/gwanmun/gwanmun/pkg/resilience"
 	"github.com/gwanmun/gwanmun/pkg/rpcserver"
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
 	"github.com/gwanmun/gwanmun/services/reconciler/grpcapi"
@@ -32,11 +34,13 @@ type config struct {
 	Ledger  gormstore.Flags `embed:""`
 	Core    corelink.Flags  `embed:""`
 	Resolve resolve.Flags   `embed:""`
+
+	Resilience resilience.Flags `embed:""`
 }
 
 // Validate is called when the flags are read.
 func (c *config) Validate() error {
-	return errors.Join(c.Core.Validate(), c.Resolve.Validate())
+	return errors.Join(c.Core.Validate(), c.Resolve.Validate(), c.Resilience.Validate())
 }
 
 func (c *config) exchangeTime() time.Duration { return c.Core.ConnectTimeout + c.Core.ReadTimeout }
@@ -57,10 +61,13 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("open ledger: %w", err)
 	}
-	link := corelink.New(corelink.Options{
-		Flags: cfg.Core, Name: "core", Dial: (&net.Dialer{}).DialContext, Now: time.Now, Metrics: corelink.NewMetrics(registry),
+	links := corelink.NewMetrics(registry)
+	request := corelink.NewTCP(cfg.Core, resilience.CoreRequest, links)
+	query := corelink.NewTCP(cfg.Core, resilience.CoreQuery, links)
+	core := resilience.New(resilience.Options{
+		Flags: cfg.Resilience, Request: request, Query: query, Now: time.Now, Logger: logger, Registry: registry,
 	})
-	resolver := resolve.New(store, link, resolve.Options{
+	resolver := resolve.New(store, core, resolve.Options{
 		Flags: cfg.Resolve, ExchangeTime: cfg.exchangeTime(),
 		// The rest of the budget is for giving back claims and closing.
 		StopGrace: cfg.Server.ShutdownTimeout / 2,
@@ -68,8 +75,14 @@ func run(ctx context.Context, args []string) error {
 	})
 	server, err := rpcserver.New(rpcserver.Options{
 		Flags: cfg.Server, Logger: logger, Registry: registry, Ready: resolver.Ready,
-		Services: []string{reconciliationv1.ReconciliationService_ServiceDesc.ServiceName},
-		Register: func(r grpc.ServiceRegistrar) { grpcapi.Register(r, resolver, instance) },
+		Services: []string{
+			reconciliationv1.ReconciliationService_ServiceDesc.ServiceName,
+			circuitv1.CircuitService_ServiceDesc.ServiceName,
+		},
+		Register: func(r grpc.ServiceRegistrar) {
+			grpcapi.Register(r, resolver, instance)
+			circuitv1.RegisterCircuitServiceServer(r, opsapi.NewCircuitServer(core))
+		},
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("build server: %w", err), store.Close())
@@ -88,19 +101,19 @@ func run(ctx context.Context, args []string) error {
 	stopSweeping()
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer cancel()
-	return errors.Join(served, shutdown(budget, logger, server, swept, store))
+	err = errors.Join(served, shutdown(budget, server, swept), request.Close(), query.Close(), store.Close())
+	logger.InfoContext(ctx, "stopped", "clean", err == nil)
+	return err
 }
 
-// shutdown stops taking calls, lets the rows at hand come to an end and their
-// claims be given back, and closes the ledger last, all before ctx ends.
-func shutdown(ctx context.Context, logger *slog.Logger, server *rpcserver.Server, swept <-chan struct{}, store *gormstore.Store) error {
+// shutdown stops taking calls and lets the rows at hand come to an end and their
+// claims be given back, before ctx ends.
+func shutdown(ctx context.Context, server *rpcserver.Server, swept <-chan struct{}) error {
 	err := server.Stop(ctx)
 	select {
 	case <-swept:
+		return err
 	case <-ctx.Done():
-		err = errors.Join(err, errors.New("the sweep did not end in time"))
+		return errors.Join(err, errors.New("the sweep did not end in time"))
 	}
-	err = errors.Join(err, store.Close())
-	logger.InfoContext(ctx, "stopped", "clean", err == nil)
-	return err
 }

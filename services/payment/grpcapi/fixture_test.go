@@ -36,6 +36,9 @@ type core struct {
 	hold chan struct{}
 }
 
+// Admits implements payment.Core.
+func (c *core) Admits(corelink.Kind) error { return nil }
+
 // Exchange implements payment.Core.
 func (c *core) Exchange(_ context.Context, call corelink.Call) corelink.Result {
 	c.frames.Add(1)

@@ -12,10 +12,6 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
-// recordTimeout bounds the write of an inquiry's row. An inquiry changes
-// nothing, so a ledger that is down does not fail it.
-const recordTimeout = time.Second
-
 // BalanceRequest is an inquiry that a client asks for.
 type BalanceRequest struct {
 	Client        ledger.ClientID
@@ -29,7 +25,8 @@ type BalanceReply struct {
 	Transaction ledger.Transaction
 }
 
-// Balance asks the core for a balance. It makes one attempt.
+// Balance asks the core for a balance, in as many attempts as the way to the
+// core makes of an inquiry.
 func (s *Service) Balance(ctx context.Context, r BalanceRequest) (BalanceReply, error) {
 	done, err := s.begin()
 	if err != nil {
@@ -53,14 +50,18 @@ func (s *Service) Balance(ctx context.Context, r BalanceRequest) (BalanceReply, 
 		ID: id, Kind: ledger.KindBalanceInquiry, Status: o.status, Evidence: o.evidence,
 		Client: r.Client, AccountMasked: r.Account.Masked(), AccountHash: s.HashKey.Account(r.Account),
 		Answer: o.answer, Reason: o.reason,
-		Elapsed: s.Now().Sub(arrived), RequestedAt: stamp(arrived),
+		Elapsed: s.since(arrived), RequestedAt: stamp(arrived),
 		SentAt: stamp(res.SentAt), RespondedAt: stamp(res.AnsweredAt),
 		CorrelationID: r.CorrelationID,
 	}
-	s.record(ctx, t)
+	if o.refusal == ledger.ReasonCircuitOpen {
+		s.recordBehind(ctx, t)
+	} else {
+		s.record(ctx, t)
+	}
 	switch {
 	case o.evidence == ledger.EvidenceNotSent:
-		return BalanceReply{}, &ledger.Refusal{Reason: o.refusal, Transaction: &t, Err: res.Err}
+		return BalanceReply{}, &ledger.Refusal{Reason: o.refusal, RetryAfter: o.retryAfter, Transaction: &t, Err: res.Err}
 	case t.Status != ledger.StatusSuccess:
 		return BalanceReply{}, &ledger.Refusal{Reason: reasonFor(&t), Transaction: &t, Err: res.Err}
 	}
@@ -98,16 +99,4 @@ func (s *Service) askBalance(ctx context.Context, id tranid.ID, n account.Number
 		},
 	})
 	return balance, answer, res
-}
-
-// record writes the row of an inquiry. A row that cannot be written is counted
-// and said; the inquiry does not fail for it.
-func (s *Service) record(ctx context.Context, t ledger.Transaction) {
-	s.settled.WithLabelValues(t.Status.String()).Inc()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-	if err := s.Store.RecordInquiry(ctx, t, s.by); err != nil {
-		s.dropped.WithLabelValues("inquiry").Inc()
-		s.Logger.WarnContext(ctx, "inquiry not recorded", "transaction_id", t.ID, "error", err)
-	}
 }

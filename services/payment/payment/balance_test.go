@@ -96,7 +96,7 @@ func TestBalance_LedgerDown(t *testing.T) {
 		for code, reason := range map[string]ledger.Reason{"0000": 0, "0001": ledger.ReasonAccountNotFound} {
 			t.Run(name+", "+code, func(t *testing.T) {
 				inHouse(t, answers(code), nil, func(t *testing.T, h *house) {
-					h.store.recordInquiry = func(ctx context.Context, _ ledger.Transaction, _ ledger.Actor) error { return c.fails(ctx) }
+					h.store.record = func(ctx context.Context, _ ledger.Transaction, _ ledger.Actor) error { return c.fails(ctx) }
 					start := time.Now()
 					if _, err := h.ask(t.Context()); reason != 0 {
 						refused(t, err, reason)
@@ -106,7 +106,7 @@ func TestBalance_LedgerDown(t *testing.T) {
 					if took := time.Since(start); took != c.took {
 						t.Errorf("took %v, want %v", took, c.took)
 					}
-					if h.count("gwanmun_ledger_dropped_total", "inquiry") != 1 || h.log.times("WARN inquiry not recorded") != 1 {
+					if h.count("gwanmun_ledger_dropped_total", "inquiry") != 1 || h.log.times("WARN row not recorded") != 1 {
 						t.Error("the lost row is not told of")
 					}
 				})

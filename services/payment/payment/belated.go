@@ -67,6 +67,10 @@ func (s *Service) keepTrying(ctx context.Context, w belatedWrite) {
 }
 
 func (s *Service) giveUp(ctx context.Context, w belatedWrite, cause error) {
+	if errors.Is(cause, ledger.ErrNotFound) { // the usual end of an intent that was not stored
+		s.Logger.InfoContext(ctx, "belated write ended", "transaction_id", w.id, "stored", false)
+		return
+	}
 	s.Logger.WarnContext(ctx, "belated write given up", "transaction_id", w.id, "error", cause)
 	if w.dropped != nil {
 		w.dropped()
@@ -86,7 +90,7 @@ func (s *Service) belatedOutcome(c ledger.Change, o outcome) belatedWrite {
 			}
 			return err
 		},
-		dropped: s.dropped.WithLabelValues("outcome").Inc,
+		dropped: s.dropped.WithLabelValues(droppedOutcome).Inc,
 	}
 }
 

@@ -29,6 +29,8 @@ type scriptedCore struct {
 	// asked are the IDs of the exchanges that were asked for, sent those of the
 	// frames that left.
 	asked, sent []tranid.ID
+	// open is what Admits says.
+	open error
 }
 
 // Exchange implements payment.Core.
@@ -45,6 +47,13 @@ func (c *scriptedCore) Exchange(ctx context.Context, call corelink.Call) corelin
 		c.note(&c.sent, id)
 	}
 	return res
+}
+
+// Admits implements payment.Core.
+func (c *scriptedCore) Admits(corelink.Kind) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open
 }
 
 func (c *scriptedCore) note(ids *[]tranid.ID, id tranid.ID) {

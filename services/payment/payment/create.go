@@ -54,8 +54,11 @@ func (s *Service) Create(ctx context.Context, r Request) (Reply, error) {
 		if err := s.timeLeft(ctx, begun); err != nil {
 			return Reply{}, err
 		}
-		run := run{Request: r, arrived: arrived, deadline: begun.Add(s.Flags.Deadline)}
-		admission, err := s.intend(ctx, &run)
+		run := run{
+			Request: r, arrived: arrived, deadline: begun.Add(s.Flags.Deadline),
+			fingerprint: s.HashKey.Fingerprint(r.Account, r.Amount, "", r.Policy),
+		}
+		admission, err := s.admit(ctx, &run)
 		if err != nil {
 			return Reply{}, err
 		}
@@ -75,17 +78,62 @@ func (s *Service) Create(ctx context.Context, r Request) (Reply, error) {
 // run is one try to bind the key and send the payment.
 type run struct {
 	Request
-	arrived time.Time
+	arrived     time.Time
+	fingerprint ledger.Hash
 	// deadline is when its exchange must have ended.
 	deadline time.Time
 	// window is the time in which it may be sent.
 	window window
 }
 
+// admit stores the intent, or finds the payment that the key is bound to. While
+// the circuit is open it stores none: what would not be sent is refused at once,
+// and its key stays free.
+func (s *Service) admit(ctx context.Context, r *run) (ledger.Admission, error) {
+	open := s.Core.Admits(corelink.Mutation)
+	if open == nil {
+		return s.intend(ctx, r)
+	}
+	readCtx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow)
+	defer cancel()
+	bound, err := s.Store.Bound(readCtx, r.Client, r.Key, r.fingerprint)
+	switch {
+	case err == nil:
+		return ledger.Admission{Transaction: bound}, nil
+	case errors.Is(err, ledger.ErrNotFound):
+		return ledger.Admission{}, s.refuseUnsent(ctx, r, notSent(open))
+	case errors.Is(err, ledger.ErrKeyReused):
+		return ledger.Admission{}, refuse(ledger.ReasonIdempotencyKeyReused, err)
+	default:
+		return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, err)
+	}
+}
+
+// refuseUnsent refuses a payment without intent. Its row is written behind the
+// answer, and binds no key.
+func (s *Service) refuseUnsent(ctx context.Context, r *run, o outcome) error {
+	refusal := &ledger.Refusal{Reason: o.refusal, RetryAfter: o.retryAfter}
+	idCtx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow)
+	defer cancel()
+	id, _, err := s.ids.Next(idCtx)
+	if err != nil {
+		s.dropped.WithLabelValues(droppedRefusal).Inc()
+		return refusal
+	}
+	refusal.Transaction = &ledger.Transaction{
+		ID: id, Kind: ledger.KindPayment, Status: o.status, Evidence: o.evidence,
+		Client: r.Client, Key: r.Key, Policy: r.Policy,
+		AccountMasked: r.Account.Masked(), AccountHash: s.HashKey.Account(r.Account), Amount: r.Amount,
+		Reason: o.reason, Elapsed: s.since(r.arrived), RequestedAt: stamp(r.arrived),
+		CorrelationID: r.CorrelationID,
+	}
+	s.recordBehind(ctx, *refusal.Transaction)
+	return refusal
+}
+
 // intend stores the intent, under an ID that nobody has, and opens the window
 // in which the payment may be sent.
 func (s *Service) intend(ctx context.Context, r *run) (ledger.Admission, error) {
-	fingerprint := s.HashKey.Fingerprint(r.Account, r.Amount, "", r.Policy)
 	for range maxIDs {
 		idCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Flags.SendWindow)
 		id, at, err := s.ids.Next(idCtx)
@@ -94,7 +142,7 @@ func (s *Service) intend(ctx context.Context, r *run) (ledger.Admission, error) 
 			return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, err)
 		}
 		in := ledger.Intent{
-			ID: id, Client: r.Client, Key: r.Key, Fingerprint: fingerprint,
+			ID: id, Client: r.Client, Key: r.Key, Fingerprint: r.fingerprint,
 			AccountMasked: r.Account.Masked(), AccountHash: s.HashKey.Account(r.Account),
 			Amount: r.Amount, Policy: r.Policy,
 			RequestedAt: stamp(r.arrived), CorrelationID: r.CorrelationID,
@@ -146,13 +194,13 @@ func (s *Service) execute(ctx context.Context, r run, t ledger.Transaction) (Rep
 		ID: t.ID, From: ledger.StatusRequested, To: o.status, Evidence: o.evidence,
 		Answer: o.answer, Reason: o.reason,
 		SentAt: stamp(res.SentAt), RespondedAt: stamp(res.AnsweredAt),
-		Elapsed: s.Now().Sub(r.arrived), By: s.by,
+		Elapsed: s.since(r.arrived), By: s.by,
 	})
 }
 
 // settle records an outcome. The reply says what the row says.
 func (s *Service) settle(ctx context.Context, t ledger.Transaction, o outcome, c ledger.Change) (Reply, error) {
-	writeCtx, cancel := context.WithTimeout(ctx, s.Flags.Deadline)
+	writeCtx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow)
 	defer cancel()
 	row, err := s.apply(writeCtx, c)
 	var lost *ledger.LostError
@@ -166,7 +214,7 @@ func (s *Service) settle(ctx context.Context, t ledger.Transaction, o outcome, c
 		s.Logger.ErrorContext(ctx, "outcome not stored", "transaction_id", t.ID, "outcome", o.status.String(), "error", err)
 		s.later(ctx, s.belatedOutcome(c, o))
 		if o.evidence == ledger.EvidenceNotSent {
-			return Reply{}, &ledger.Refusal{Reason: o.refusal, Transaction: &t, Err: err}
+			return Reply{}, &ledger.Refusal{Reason: o.refusal, RetryAfter: o.retryAfter, Transaction: &t, Err: err}
 		}
 		return Reply{}, &ledger.Refusal{Reason: ledger.ReasonOutcomeUnknown, Transaction: &t, Err: err}
 	}
@@ -175,7 +223,7 @@ func (s *Service) settle(ctx context.Context, t ledger.Transaction, o outcome, c
 // tell is the reply to the call that made the row what it is.
 func (s *Service) tell(row ledger.Transaction, o outcome) (Reply, error) {
 	if o.evidence == ledger.EvidenceNotSent {
-		return Reply{}, &ledger.Refusal{Reason: o.refusal, Transaction: &row}
+		return Reply{}, &ledger.Refusal{Reason: o.refusal, RetryAfter: o.retryAfter, Transaction: &row}
 	}
 	return reply(row, false)
 }
@@ -213,6 +261,9 @@ func (s *Service) contradicts(ctx context.Context, row ledger.Transaction, o out
 		s.Logger.ErrorContext(ctx, "ghost event not stored", "transaction_id", row.ID, "error", err)
 	}
 }
+
+// since is the time that has passed, as the ledger keeps it: microseconds.
+func (s *Service) since(t time.Time) time.Duration { return s.Now().Sub(t).Truncate(time.Microsecond) }
 
 // stamp is a moment as the ledger keeps it: UTC, microseconds, no monotonic
 // reading. The zero time stays zero.

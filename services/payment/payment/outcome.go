@@ -8,6 +8,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/corelink"
 	"github.com/gwanmun/gwanmun/pkg/frame"
 	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/resilience"
 	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
@@ -25,8 +26,10 @@ type outcome struct {
 	evidence ledger.Evidence
 	answer   ledger.Answer
 	reason   string
-	// refusal is why nothing left; zero otherwise.
-	refusal ledger.Reason
+	// refusal is why nothing left; zero otherwise. retryAfter is when calling
+	// again may help, where that is known.
+	refusal    ledger.Reason
+	retryAfter time.Duration
 }
 
 // judge derives the outcome from what left and what came back, never from the
@@ -38,13 +41,13 @@ func judge(kind ledger.Kind, res *corelink.Result, answer ledger.Answer) outcome
 	case !res.Answered():
 		return outcome{status: ledger.StatusUnknown, reason: lost(res.Err)}
 	case answer.Code == codeDone:
-		return outcome{ledger.StatusSuccess, ledger.EvidenceAnswered, answer, "approved by the core", 0}
+		return outcome{status: ledger.StatusSuccess, evidence: ledger.EvidenceAnswered, answer: answer, reason: "approved by the core"}
 	case answer.Code == ledger.CodeIDUsed && kind.MovesMoney():
 		return outcome{status: ledger.StatusUnknown, answer: answer, reason: "the core has this ID already; an operator must find out whose it is"}
 	case answer.Code == "":
 		return outcome{status: ledger.StatusUnknown, reason: "the answer carries no response code"}
 	default:
-		return outcome{ledger.StatusFailed, ledger.EvidenceAnswered, answer, "declined by the core", 0}
+		return outcome{status: ledger.StatusFailed, evidence: ledger.EvidenceAnswered, answer: answer, reason: "declined by the core"}
 	}
 }
 
@@ -55,6 +58,7 @@ var unsent = []struct {
 	reason  string
 	refusal ledger.Reason
 }{
+	{resilience.ErrOpen, "not sent: the circuit to the core is open", ledger.ReasonCircuitOpen},
 	{corelink.ErrNotReady, "not sent: the send window had passed", ledger.ReasonSendWindowMissed},
 	{corelink.ErrNoTime, "not sent: no time was left", ledger.ReasonDeadlineTooShort},
 	{corelink.ErrSaturated, "not sent: all connections to the core were in use", ledger.ReasonLinkSaturated},
@@ -71,6 +75,10 @@ func notSent(err error) outcome {
 			o.reason, o.refusal = u.reason, u.refusal
 			break
 		}
+	}
+	var open *resilience.OpenError
+	if errors.As(err, &open) {
+		o.retryAfter = open.RetryAfter
 	}
 	return o
 }

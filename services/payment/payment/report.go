@@ -99,30 +99,3 @@ func (s *Service) GetByKey(ctx context.Context, client ledger.ClientID, key ledg
 	}
 	return t, nil
 }
-
-// Watch calls send with the current state of a client's own payment, then with
-// each change of it, and returns nil after the final one. It ends when ctx does
-// or send fails.
-func (s *Service) Watch(ctx context.Context, client ledger.ClientID, id tranid.ID, send func(ledger.Transaction) error) error {
-	var last ledger.Transaction
-	for wait := firstPoll; ; wait = min(2*wait, longestPoll) {
-		t, err := s.Get(ctx, client, id)
-		if err != nil {
-			return err
-		}
-		if t != last {
-			if err := send(t); err != nil {
-				return fmt.Errorf("send a state of %s: %w", id, err)
-			}
-			last, wait = t, firstPoll
-		}
-		if t.Status.Final() {
-			return nil
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return fmt.Errorf("watch %s: %w", id, ctx.Err())
-		}
-	}
-}

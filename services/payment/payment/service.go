@@ -21,9 +21,13 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
-// Core makes one exchange with the core.
+// Core is the way to the core.
 type Core interface {
+	// Exchange makes a call. It sends a Mutation once at most.
 	Exchange(ctx context.Context, call corelink.Call) corelink.Result
+	// Admits reports whether a call of the kind would be let through now: nil,
+	// or a *resilience.OpenError. It is asked once for a call.
+	Admits(kind corelink.Kind) error
 }
 
 // Flags are the time limits of a transaction.
@@ -89,6 +93,14 @@ type Service struct {
 	// apart.
 	mu       sync.Mutex
 	stopping bool
+	// behind are rows that are written behind the answer; writing is whether
+	// someone does. Both are guarded by mu.
+	behind  []ledger.Transaction
+	writing bool
+	// feeds are the payments that someone watches, watchers how many do; both
+	// guarded by mu.
+	feeds    map[tranid.ID]*feed
+	watchers int
 	// quit ends the belated writes.
 	quit     chan struct{}
 	quitOnce sync.Once
@@ -114,6 +126,7 @@ func New(o Options) *Service {
 		}),
 		belated: make(chan struct{}, maxBelated),
 		quit:    make(chan struct{}),
+		feeds:   map[tranid.ID]*feed{},
 	}
 	o.Registry.MustRegister(s.settled, s.dropped, s.ghosts)
 	for _, status := range ledger.Statuses {

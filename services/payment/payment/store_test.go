@@ -20,12 +20,13 @@ var errDown = fmt.Errorf("%w: down", ledger.ErrUnavailable)
 // them before the service is used.
 type faultyStore struct {
 	*memstore.Store
-	createIntent  func(ctx context.Context, in ledger.Intent) (ledger.Admission, error)
-	recordInquiry func(ctx context.Context, t ledger.Transaction, by ledger.Actor) error
-	transition    func(ctx context.Context, c ledger.Change) (ledger.Transaction, error)
-	appendEvent   func(ctx context.Context) error
-	get           func(ctx context.Context, id tranid.ID) (ledger.Transaction, error)
-	nextBlock     func(ctx context.Context) (tranid.Block, error)
+	createIntent func(ctx context.Context, in ledger.Intent) (ledger.Admission, error)
+	record       func(ctx context.Context, t ledger.Transaction, by ledger.Actor) error
+	transition   func(ctx context.Context, c ledger.Change) (ledger.Transaction, error)
+	appendEvent  func(ctx context.Context) error
+	get          func(ctx context.Context, id tranid.ID) (ledger.Transaction, error)
+	nextBlock    func(ctx context.Context) (tranid.Block, error)
+	bound        func() error
 
 	// downUntil is the moment, in nanoseconds, up to which Transition fails. It
 	// may be set at any time.
@@ -40,12 +41,22 @@ func (f *faultyStore) CreateIntent(ctx context.Context, in ledger.Intent) (ledge
 	return f.Store.CreateIntent(ctx, in)
 }
 
-// RecordInquiry implements ledger.Writer.
-func (f *faultyStore) RecordInquiry(ctx context.Context, t ledger.Transaction, by ledger.Actor) error {
-	if f.recordInquiry != nil {
-		return f.recordInquiry(ctx, t, by)
+// Record implements ledger.Writer.
+func (f *faultyStore) Record(ctx context.Context, t ledger.Transaction, by ledger.Actor) error {
+	if f.record != nil {
+		return f.record(ctx, t, by)
 	}
-	return f.Store.RecordInquiry(ctx, t, by)
+	return f.Store.Record(ctx, t, by)
+}
+
+// Bound implements ledger.Reader.
+func (f *faultyStore) Bound(
+	ctx context.Context, client ledger.ClientID, key ledger.IdempotencyKey, fingerprint ledger.Hash,
+) (ledger.Transaction, error) {
+	if f.bound != nil {
+		return ledger.Transaction{}, f.bound()
+	}
+	return f.Store.Bound(ctx, client, key, fingerprint)
 }
 
 // Transition implements ledger.Writer.
