@@ -77,6 +77,12 @@ var spoiled = []struct {
 	{"due", ledger.StatusSuccess, ledger.KindPayment, func(t *ledger.Transaction) { t.NextResolveAt = noon }},
 	{"counters", ledger.StatusUnknown, ledger.KindPayment, func(t *ledger.Transaction) { t.ResolveAttempts = -1 }},
 	{"counters", ledger.StatusUnknown, ledger.KindPayment, func(t *ledger.Transaction) { t.NotFound = -1 }},
+	{"asked", ledger.StatusUnknown, ledger.KindPayment, func(t *ledger.Transaction) { t.ResolveAttempts = 1 }},
+	{"asked", ledger.StatusUnknown, ledger.KindPayment, func(t *ledger.Transaction) { t.NotFound = 1 }},
+	{"asked", ledger.StatusRequested, ledger.KindPayment, func(t *ledger.Transaction) { t.Asked = true }},
+	{"asked", ledger.StatusFailed, ledger.KindPayment, func(t *ledger.Transaction) {
+		t.Evidence, t.Answer.Code, t.Asked = ledger.EvidenceNotSent, "", true
+	}},
 }
 
 func TestValidate_NamesTheRuleThatIsBroken(t *testing.T) {

@@ -32,6 +32,11 @@ func copyOf(t *testing.T, dsn string) string {
 }
 
 func TestConformance_PostgreSQL(t *testing.T) {
+	t.Cleanup(func() {
+		if t.Skipped() {
+			ledgertest.Report(t, "conformance: postgresql NOT RUN, no server was found")
+		}
+	})
 	dsn := postgrestest.DSN(t)
 	t.Run("migrate", func(t *testing.T) { openBook(t, dsn) })
 	ledgertest.Exercise(t, func(t *testing.T) ledger.Store {

@@ -42,7 +42,7 @@ func outcomeStoresZeroValues(b *book) {
 	got := b.move(t.ID, s)
 	want := t
 	want.Status, want.Evidence, want.Answer = ledger.StatusFailed, ledger.EvidenceAnswered, s.Answer
-	want.Reason, want.NeedsReview, want.NextResolveAt, want.ResolveAttempts = "", false, time.Time{}, 1
+	want.Reason, want.NeedsReview, want.NextResolveAt, want.ResolveAttempts, want.Asked = "", false, time.Time{}, 1, true
 	want.ResolvedAt = got.ResolvedAt
 	b.same("row", want, got)
 }

@@ -66,7 +66,7 @@ func postponementCounts(b *book) {
 		b.postpone(p)
 	}
 	got := b.get(want.ID)
-	want.ResolveAttempts, want.NotFound, want.NextResolveAt = 3, 2, got.NextResolveAt
+	want.ResolveAttempts, want.NotFound, want.Asked, want.NextResolveAt = 3, 2, true, got.NextResolveAt
 	b.same("row", want, got)
 }
 

@@ -21,6 +21,7 @@ var adoptionCases = []conformance{
 
 var claimCases = []conformance{
 	{"claim takes what is due, the oldest first", claimTakesTheOldest},
+	{"claim takes what was never asked first", claimTakesTheFresh},
 	{"claim is of the clock of the database and changes no row", claimShowsTheRow},
 	{"claimed row is not claimed again before its lease ends", claimHoldsForItsLease},
 	{"claim of another resolver follows the end of a lease", claimAfterLease},
@@ -178,6 +179,20 @@ func claimTakesTheOldest(b *book) {
 	if more := b.claim(ledger.MaxClaim); len(more) != 0 {
 		b.Errorf("claimed %d more", len(more))
 	}
+}
+
+func claimTakesTheFresh(b *book) {
+	asked := b.due(4)
+	slices.Reverse(asked) // due since minutes
+	fresh := []tranid.ID{b.unknown().ID, b.unknown().ID, b.unknown().ID}
+	for i, id := range append(slices.Clone(fresh), asked...) {
+		if t := b.get(id); t.Asked != (i >= len(fresh)) {
+			b.Errorf("row %d: asked %t", i, t.Asked)
+		}
+	}
+	b.same("of two", fresh[:2], ids(b.claim(2)))
+	b.same("of three", append(fresh[2:], asked[:2]...), ids(b.claim(3)))
+	b.same("of all", asked[2:], ids(b.claim(ledger.MaxClaim)))
 }
 
 func claimShowsTheRow(b *book) {

@@ -207,6 +207,8 @@ func doneContext(b *book) {
 			"release":   b.Release(ctx, "x"),
 			"get":       second(b.Get(ctx, unknown.ID)),
 			"by key":    second(b.GetByKey(ctx, unknown.Client, unknown.Key)),
+			"bound":     second(b.Bound(ctx, unknown.Client, unknown.Key, ledger.Hash{1})),
+			"backlog":   second(b.Backlog(ctx)),
 			"events":    second(b.Events(ctx, unknown.ID)),
 			"list":      second(b.List(ctx, ledger.Filter{Limit: 1})),
 			"summarize": second(b.Summarize(ctx, "", time.Time{}, time.Time{})),

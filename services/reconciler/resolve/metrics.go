@@ -57,13 +57,13 @@ func (m *metrics) resolved(to ledger.Status, method ledger.Method) {
 	m.resolutions.WithLabelValues(to.String(), method.String()).Inc()
 }
 
-// summarized sets the gauges of the book.
-func (m *metrics) summarized(s *ledger.Summary, now time.Time) {
-	m.unknown.Set(float64(s.UnknownCount))
-	m.review.Set(float64(s.NeedsReviewCount))
+// counted sets the gauges of the book.
+func (m *metrics) counted(b *ledger.Backlog, now time.Time) {
+	m.unknown.Set(float64(b.Unknown))
+	m.review.Set(float64(b.NeedsReview))
 	age := time.Duration(0)
-	if !s.OldestUnknown.IsZero() {
-		age = max(0, now.Sub(s.OldestUnknown))
+	if !b.OldestUnknown.IsZero() {
+		age = max(0, now.Sub(b.OldestUnknown))
 	}
 	m.oldest.Set(age.Seconds())
 }

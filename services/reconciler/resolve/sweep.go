@@ -24,7 +24,7 @@ func (r *Resolver) Run(ctx context.Context) {
 	r.swept.Store(&now)
 	var loops sync.WaitGroup
 	loops.Go(func() { r.every(ctx, r.sweep) })
-	loops.Go(func() { r.every(ctx, (&gauges{r: r}).refresh) })
+	loops.Go(func() { r.every(ctx, r.count) })
 	loops.Wait()
 }
 

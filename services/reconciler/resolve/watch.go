@@ -7,13 +7,9 @@ import (
 	"time"
 )
 
-const (
-	// missedPasses is how many intervals without a finished pass make the
-	// resolver not ready.
-	missedPasses = 3
-	// summaryShare bounds what counting may cost: one part in so many.
-	summaryShare = 20
-)
+// missedPasses is how many intervals without a finished pass make the resolver
+// not ready.
+const missedPasses = 3
 
 // Ready reports why the resolver should not be relied on: the ledger cannot be
 // written, or the sweep has stood still.
@@ -32,28 +28,14 @@ func (r *Resolver) Ready(ctx context.Context) error {
 	return nil
 }
 
-// gauges keep the numbers of the book that an operator watches.
-type gauges struct {
-	r *Resolver
-	// notBefore is when counting is affordable again.
-	notBefore time.Time
-}
-
-// refresh counts, unless it did so lately: in a large book counting is slow.
-func (g *gauges) refresh(ctx context.Context) {
-	r := g.r
-	start := r.opts.Now()
-	if start.Before(g.notBefore) {
-		return
-	}
+// count sets the gauges of the book that an operator watches.
+func (r *Resolver) count(ctx context.Context) {
 	limited, stop := context.WithTimeout(ctx, ledgerTime)
 	defer stop()
-	sum, err := r.store.Summarize(limited, "", time.Time{}, time.Time{})
-	now := r.opts.Now()
-	g.notBefore = now.Add(summaryShare * now.Sub(start))
+	backlog, err := r.store.Backlog(limited)
 	switch {
 	case err == nil:
-		r.metrics.summarized(&sum, now)
+		r.metrics.counted(&backlog, r.opts.Now())
 	case ctx.Err() == nil:
 		r.log.WarnContext(ctx, "transactions not counted", "error", err)
 	}

@@ -4,13 +4,17 @@ import (
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
-var inquiryCases = []conformance{
+var recordCases = []conformance{
 	{"inquiry is stored as it ended, with its event", inquiryIsStored},
 	{"inquiry without answer is due at once and has no effect", unknownInquiryIsDue},
 	{"inquiry with an ID that is taken is refused", inquiryWithTakenID},
 	{"inquiry that no row may hold is refused", invalidInquiries},
+	{"refused payment is stored, listed and binds no key", refusedPaymentBindsNothing},
+	{"refused payment leaves a key that is bound to its holder", refusedPaymentLeavesTheHolder},
+	{"payment that may have left is not recorded without an intent", sentPaymentIsNotRecorded},
 }
 
 // inquiry is a balance inquiry that was answered.
@@ -22,6 +26,19 @@ func (b *book) inquiry() ledger.Transaction {
 		Answer: ledger.Answer{Code: "0000", Message: "정상"}, Elapsed: 1500 * time.Microsecond,
 		RequestedAt: at, SentAt: at.Add(time.Millisecond), RespondedAt: at.Add(2 * time.Millisecond),
 		CorrelationID: "corr", TraceID: payer.TraceID,
+	}
+}
+
+// refused is the intent of a payment, and the row of it when it was refused
+// before anything was stored.
+func (b *book) refused() (ledger.Intent, ledger.Transaction) {
+	in := b.intent()
+	return in, ledger.Transaction{
+		ID: in.ID, Kind: ledger.KindPayment, Status: ledger.StatusFailed, Evidence: ledger.EvidenceNotSent,
+		Policy: in.Policy, Client: in.Client, Key: in.Key,
+		AccountMasked: in.AccountMasked, AccountHash: in.AccountHash, Amount: in.Amount,
+		Reason: "the circuit is open", Elapsed: time.Millisecond, RequestedAt: ledger.Moment(in.RequestedAt),
+		CorrelationID: in.CorrelationID, TraceID: payer.TraceID,
 	}
 }
 
@@ -110,4 +127,73 @@ func invalidInquiries(b *book) {
 	t := b.inquiry()
 	b.fails("no actor", b.Record(b.ctx, t, ledger.Actor{}), ledger.ErrInvalidRow)
 	b.absent(t.ID)
+}
+
+func refusedPaymentBindsNothing(b *book) {
+	in, want := b.refused()
+	if err := b.Record(b.ctx, want, payer); err != nil {
+		b.Fatal(err)
+	}
+	b.same("row", want, b.get(want.ID))
+	b.same("list", []tranid.ID{want.ID}, idsOf(b.list(ledger.Filter{Limit: 1, CorrelationID: in.CorrelationID})))
+	events := b.events(want.ID)
+	if len(events) != 1 {
+		b.Fatalf("%d events, want 1", len(events))
+	}
+	b.same("event", ledger.Event{
+		Sequence: events[0].Sequence, At: events[0].At, To: want.Status, Evidence: want.Evidence,
+		By: payer, Detail: want.Reason,
+	}, events[0])
+	_, err := b.GetByKey(b.ctx, in.Client, in.Key)
+	b.fails("by its key", err, ledger.ErrNotFound)
+	b.free("its key", in)
+	b.fails("again", b.Record(b.ctx, want, payer), ledger.ErrDuplicateID)
+	_, err = b.CreateIntent(b.ctx, in)
+	b.fails("an intent with its ID", err, ledger.ErrDuplicateID)
+	in.ID, in.Fingerprint = b.newID(), ledger.Hash{9}
+	b.create(in)
+	b.same("row once another has the key", want, b.get(want.ID))
+}
+
+func refusedPaymentLeavesTheHolder(b *book) {
+	in, want := b.refused()
+	holder := in
+	holder.ID = b.newID()
+	stored := b.move(b.create(holder).ID, toSuccess)
+	if err := b.Record(b.ctx, want, payer); err != nil {
+		b.Fatal(err)
+	}
+	byKey, err := b.GetByKey(b.ctx, in.Client, in.Key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.same("row by key", stored, byKey)
+	b.held("holder of the key", stored, holder)
+}
+
+func sentPaymentIsNotRecorded(b *book) {
+	for what, c := range map[string]struct {
+		spoil func(t *ledger.Transaction)
+		want  error
+	}{
+		"requested": {func(t *ledger.Transaction) { t.Status, t.Evidence = ledger.StatusRequested, 0 }, ledger.ErrInvalidRow},
+		"unknown":   {func(t *ledger.Transaction) { t.Status, t.Evidence = ledger.StatusUnknown, 0 }, ledger.ErrInvalidRow},
+		"success": {func(t *ledger.Transaction) {
+			t.Status, t.Evidence, t.Answer.Code = ledger.StatusSuccess, ledger.EvidenceAnswered, "0000"
+		}, ledger.ErrInvalidRow},
+		"declined": {func(t *ledger.Transaction) {
+			t.Evidence, t.Answer.Code = ledger.EvidenceAnswered, "0051"
+		}, ledger.ErrInvalidRow},
+		"canceled":  {func(t *ledger.Transaction) { t.Status = ledger.StatusCanceled }, ledger.ErrInvalidRow},
+		"sent":      {func(t *ledger.Transaction) { t.SentAt = t.RequestedAt }, ledger.ErrIllegalMove},
+		"answered":  {func(t *ledger.Transaction) { t.Answer.Code = "0051" }, ledger.ErrIllegalMove},
+		"no key":    {func(t *ledger.Transaction) { t.Key = "" }, ledger.ErrInvalidRow},
+		"no amount": {func(t *ledger.Transaction) { t.Amount = 0 }, ledger.ErrInvalidRow},
+		"no policy": {func(t *ledger.Transaction) { t.Policy = 0 }, ledger.ErrInvalidRow},
+	} {
+		_, t := b.refused()
+		c.spoil(&t)
+		b.fails(what, b.Record(b.ctx, t, payer), c.want)
+		b.absent(t.ID)
+	}
 }
