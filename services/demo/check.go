@@ -9,21 +9,19 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"google.golang.org/grpc"
+
 	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
 	simulatorv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/simulator/v1"
 )
 
-// inquiry is what must be true of the balance inquiry.
-var inquiry = step{name: "demo-9", status: success, evidence: answered, code: "0000"}
-
 // check prints the ledger and compares it, row by row, with what must be there,
 // and each row with the core's journal.
 func (t *teller) check(ctx context.Context) error {
-	page, err := t.ledger.ListTransactions(ctx, &ledgerv1.ListTransactionsRequest{PageSize: 500})
+	rows, err := t.rows(ctx)
 	if err != nil {
-		return fmt.Errorf("list the ledger: %w", err)
+		return err
 	}
-	rows := page.GetTransactions()
 	t.print(rows)
 	byID := map[string]*ledgerv1.Transaction{}
 	for _, row := range rows {
@@ -33,12 +31,40 @@ func (t *teller) check(ctx context.Context) error {
 		return fmt.Errorf("the ledger has %d rows, not %d", len(byID), len(t.made))
 	}
 	var errs []error
-	for _, st := range append([]step{inquiry}, payments...) {
+	for _, st := range payments {
 		if st.status != 0 {
 			errs = append(errs, st.verify(byID[t.made[st.name]]), t.referee(ctx, st))
 		}
 	}
+	for _, q := range append([]inquiry{healthy, unreachable, again}, shut...) {
+		st := step{name: q.name, status: q.status, evidence: q.evidence, code: q.code}
+		errs = append(errs, st.verify(byID[t.made[q.name]]), t.referee(ctx, st))
+	}
 	return errors.Join(errs...)
+}
+
+// rowsWithin is how long a row that is written behind its answer may take.
+const rowsWithin = 5 * time.Second
+
+// rows is the ledger, when it has a row for each call that made one.
+func (t *teller) rows(ctx context.Context) ([]*ledgerv1.Transaction, error) {
+	const look = 20 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, rowsWithin)
+	defer cancel()
+	for {
+		page, err := t.ledger.ListTransactions(ctx, &ledgerv1.ListTransactionsRequest{PageSize: 500})
+		if err != nil {
+			return nil, fmt.Errorf("list the ledger: %w", err)
+		}
+		if len(page.GetTransactions()) >= len(t.made) {
+			return page.GetTransactions(), nil
+		}
+		select {
+		case <-time.After(look):
+		case <-ctx.Done():
+			return page.GetTransactions(), nil
+		}
+	}
 }
 
 // verify compares a row with what the story asks of it.
@@ -64,7 +90,8 @@ func (st step) verify(row *ledgerv1.Transaction) error {
 
 // referee compares a row with what the core did.
 func (t *teller) referee(ctx context.Context, st step) error {
-	journal, err := t.journal.ListJournal(ctx, &simulatorv1.ListJournalRequest{TransactionId: t.made[st.name], PageSize: 500})
+	journal, err := t.journal.ListJournal(ctx, &simulatorv1.ListJournalRequest{TransactionId: t.made[st.name], PageSize: 500},
+		grpc.WaitForReady(true)) // it was away for a while
 	if err != nil {
 		return fmt.Errorf("read the core's journal: %w", err)
 	}

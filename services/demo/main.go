@@ -100,5 +100,6 @@ Lines to try (make tools builds bin/grpcurl):
   bin/grpcurl -plaintext -d '{"idempotency_key":"order-2","account_number":"99999999999999","amount":50000}' 127.0.0.1:9090 gwanmun.payment.v1.PaymentService/CreatePayment
   bin/grpcurl -plaintext -d '{"idempotency_key":"order-2"}' 127.0.0.1:9090 gwanmun.payment.v1.PaymentService/GetPayment
   bin/grpcurl -plaintext -d '{"page_size":5}' 127.0.0.1:9090 gwanmun.ledger.v1.LedgerService/ListTransactions
+  bin/grpcurl -plaintext 127.0.0.1:9090 gwanmun.circuit.v1.CircuitService/ListCircuits
   bin/grpcurl -plaintext -d '{"page_size":5}' 127.0.0.1:9091 gwanmun.simulator.v1.SimulatorService/ListJournal
 `

@@ -21,7 +21,7 @@ var differs = []struct {
 }{
 	{regexp.MustCompile(`GWMNU[0-9]{17}`), "ID"},
 	{regexp.MustCompile(`[0-9]+(\.[0-9]+)?(µs|ms|s)\b`), "TIME"},
-	{regexp.MustCompile(`[0-9,]+ won: the two`), "BALANCE won: the two"},
+	{regexp.MustCompile(`told [0-9,]+ won`), "told BALANCE won"},
 	{regexp.MustCompile(` +`), " "},
 }
 

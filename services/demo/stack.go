@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -28,9 +29,12 @@ type service struct {
 	cmd  *exec.Cmd
 	// listens has the address of each of its listeners, by name.
 	listens map[string]string
+	args    []string
 	// exited is closed when it has ended; err is then how.
 	exited chan struct{}
 	err    error
+	// killed is set where it was to end badly.
+	killed bool
 }
 
 // stack is the three services.
@@ -53,7 +57,9 @@ func freePorts(dir string) arguments {
 	return arguments{
 		corebank: append([]string{"--frame-addr=127.0.0.1:0", "--book-dsn=sqlite:" + filepath.Join(dir, "book.db")}, free...),
 		payment: func(frames string) []string {
-			return append([]string{"--core-addr=" + frames, ledger}, free...)
+			return append([]string{
+				"--core-addr=" + frames, ledger, "--circuit-mode=consecutive", "--circuit-open-wait=2s",
+			}, free...)
 		},
 		reconciler: func(frames string) []string {
 			return append([]string{"--core-addr=" + frames, "--sweep-interval=1s", ledger}, free...)
@@ -107,7 +113,7 @@ func (s *stack) launch(ctx context.Context, name string, listeners, args []strin
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", name, err), log.Close())
 	}
-	p := &service{name: name, cmd: cmd, listens: map[string]string{}, exited: make(chan struct{})}
+	p := &service{name: name, args: args, cmd: cmd, listens: map[string]string{}, exited: make(chan struct{})}
 	s.all = append(s.all, p)
 	// A place for each listener there can be, so that following never waits.
 	heard := make(chan listening, 16)
@@ -128,6 +134,32 @@ func (s *stack) launch(ctx context.Context, name string, listeners, args []strin
 		}
 	}
 	return p, nil
+}
+
+// kill ends a service as a crash would.
+func (s *stack) kill(p *service) {
+	p.killed = true
+	// It may have ended by itself.
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// revive starts a service that was killed again, where it listened before, in
+// its place of the stack.
+func (s *stack) revive(ctx context.Context, p *service) error {
+	args := append([]string(nil), p.args...)
+	var names []string
+	for name, address := range p.listens {
+		names = append(names, name)
+		args = append(args, fmt.Sprintf("--%s-addr=%s", name, address))
+	}
+	again, err := s.launch(ctx, p.name, names, args)
+	if err != nil {
+		return err
+	}
+	s.all = s.all[:len(s.all)-1]
+	s.all[slices.Index(s.all, p)] = again
+	return nil
 }
 
 // listening is the log line by which a service says where it listens.
@@ -193,7 +225,7 @@ func (s *stack) stop() error {
 			<-p.exited
 		}
 		limit.Stop()
-		if p.err != nil {
+		if p.err != nil && !p.killed {
 			errs = append(errs, fmt.Errorf("%s did not end well: %w", p.name, p.err))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	circuitv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/circuit/v1"
 	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
 	paymentv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/payment/v1"
 	simulatorv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/simulator/v1"
@@ -106,6 +107,7 @@ const (
 	failed   = ledgerv1.TransactionStatus_TRANSACTION_STATUS_FAILED
 	canceled = ledgerv1.TransactionStatus_TRANSACTION_STATUS_CANCELED
 
+	notSent         = ledgerv1.Evidence_EVIDENCE_NOT_SENT
 	answered        = ledgerv1.Evidence_EVIDENCE_ANSWERED
 	processed       = ledgerv1.Evidence_EVIDENCE_PROCESSED
 	cancelConfirmed = ledgerv1.Evidence_EVIDENCE_CANCEL_CONFIRMED
@@ -121,6 +123,7 @@ type teller struct {
 	payments paymentv1.PaymentServiceClient
 	accounts paymentv1.AccountServiceClient
 	ledger   ledgerv1.LedgerServiceClient
+	circuits circuitv1.CircuitServiceClient
 	journal  simulatorv1.SimulatorServiceClient
 	started  int
 	// made is the transaction ID that each key is bound to.
@@ -142,7 +145,8 @@ func tell(ctx context.Context, s *stack, out io.Writer) error {
 	t := &teller{
 		out: out, made: map[string]string{},
 		payments: paymentv1.NewPaymentServiceClient(payment), accounts: paymentv1.NewAccountServiceClient(payment),
-		ledger: ledgerv1.NewLedgerServiceClient(payment), journal: simulatorv1.NewSimulatorServiceClient(core),
+		ledger: ledgerv1.NewLedgerServiceClient(payment), circuits: circuitv1.NewCircuitServiceClient(payment),
+		journal: simulatorv1.NewSimulatorServiceClient(core),
 	}
 	if err := t.waitReady(ctx); err != nil {
 		return err
@@ -152,7 +156,7 @@ func tell(ctx context.Context, s *stack, out io.Writer) error {
 			return fmt.Errorf("%s: %w", st.title, err)
 		}
 	}
-	if err := t.balance(ctx); err != nil {
+	if err := t.outage(ctx, s); err != nil {
 		return err
 	}
 	if err := t.check(ctx); err != nil {
@@ -248,20 +252,5 @@ func (t *teller) follow(ctx context.Context, id string) error {
 		last = state.GetTransaction()
 	}
 	t.printf("   after %s more it is %s (%s)\n", short(time.Since(begin)), statusName(last.GetStatus()), evidenceName(last.GetEvidence()))
-	return nil
-}
-
-// balance asks for the balance of the account that paid.
-func (t *teller) balance(ctx context.Context) error {
-	t.started++
-	t.printf("%d. the balance of the account that paid\n", t.started)
-	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "x-correlation-id", "demo-9"), callFor)
-	defer cancel()
-	res, err := t.accounts.GetBalance(ctx, &paymentv1.GetBalanceRequest{AccountNumber: ordinary})
-	if err != nil {
-		return fmt.Errorf("get the balance: %w", err)
-	}
-	t.made["demo-9"] = res.GetTransaction().GetTransactionId()
-	t.printf("   %s won: the two payments have left it\n", grouped(res.GetBalance()))
 	return nil
 }
