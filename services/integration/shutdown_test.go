@@ -134,22 +134,66 @@ func TestSIGTERM_EndsAWatch(t *testing.T) {
 	})
 }
 
-// TestSIGTERM_OfAReconcilerGivesItsRowsBack stops a reconciler in the middle of
-// a row, and has another finish it long before the first one's lease ends.
-func TestSIGTERM_OfAReconcilerGivesItsRowsBack(t *testing.T) {
+// TestSIGTERM_StoresWhatTheLedgerWouldNotTake stops a payment service that has
+// an outcome which the ledger does not take: its caller was told that it is not
+// known. The service tries until the ledger takes it, and ends only then.
+func TestSIGTERM_StoresWhatTheLedgerWouldNotTake(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		s := newStack(t, db)
+		observer := s.startPayment(t)
+		p := s.startPayment(t, "--adopt-margin=1m")
+		p.dirty = true // an outcome that cannot be stored is an ERROR
+		held := s.wire.hold(t, "0110", 1)
+		answer := p.begin(t, "key", ordinary, 10, netCancel)
+		id := s.wire.await(t, fromCore, "0110", "", 1).tranID
+		unlock := db.lock(t, id)
+		held.release()
+		if a := <-answer; a.reason() != "OUTCOME_UNKNOWN" || a.id() != id {
+			t.Errorf("the caller is told %s", a)
+		}
+		p.signal(syscall.SIGTERM)
+		eventually(t, "it says that it stops", func(ctx context.Context) error {
+			if code, body := p.fetch(ctx, t, "/readyz"); code != 0 && body != "stopping\n" {
+				return fmt.Errorf("/readyz says %q", body)
+			}
+			return nil
+		})
+		unlock()
+		if code := p.wait(t, stopWithin); code != 0 {
+			t.Errorf("it ends with exit code %d", code)
+		}
+		s.audit(t, observer).expect(t, id, done)
+	})
+}
+
+// TestSIGTERM_OfAReconcilerGivesItsRowsBack stops a reconciler that has claimed
+// more rows than it is working on, and has another finish them long before the
+// first one's lease ends.
+func TestSIGTERM_OfAReconcilerGivesItsRowsBack(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, db *database) {
+		const rows, atATime = 16, 8
+		s := newStack(t, db)
 		p := s.startPayment(t)
-		first := s.startReconciler(t, "--lease=10m", "--sweep-interval=100ms")
-		s.wire.hold(t, "0410", 1)
-		a := p.pay(t, "key", unansweredAccount, 10, netCancel)
-		s.wire.await(t, fromCore, "0410", a.id(), 1)
+		var answers []<-chan told
+		for i := range rows {
+			answers = append(answers, p.begin(t, fmt.Sprintf("key-%d", i), unansweredAccount, 10, netCancel))
+		}
+		var made []string
+		for _, answer := range answers {
+			made = append(made, (<-answer).id())
+		}
+		s.wire.hold(t, "0410", every)
+		first := s.startReconciler(t, "--lease=10m", "--sweep-interval=2s")
+		s.wire.await(t, fromCore, "0410", "", atATime)
 		if code := first.terminate(t); code != 0 {
 			t.Errorf("it ends with exit code %d", code)
 		}
+		s.wire.clear()
 		s.startReconciler(t)
-		p.follow(t, a.id())
-		s.audit(t, p).expect(t, a.id(), netCanceled)
+		b := s.audit(t, p)
+		for _, id := range made {
+			b.expect(t, id, netCanceled)
+		}
 	})
 }
 

@@ -18,25 +18,23 @@ const (
 // the last objection when patience is at an end.
 func eventually(t testing.TB, what string, look func(ctx context.Context) error) {
 	t.Helper()
-	eventuallyWithin(t, patience, what, look)
-}
-
-// eventuallyWithin is eventually with a bound that is itself under test.
-func eventuallyWithin(t testing.TB, limit time.Duration, what string, look func(ctx context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	objection := errUnseen
 	for {
 		err := look(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil { // else it is about the look that was cut short
+			objection = err
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%s: not within %s: %v", what, limit, err)
+			t.Fatalf("%s: not within %s: %v", what, patience, objection)
 		}
 	}
 }
