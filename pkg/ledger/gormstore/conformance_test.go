@@ -34,7 +34,7 @@ func copyOf(t *testing.T, dsn string) string {
 func TestConformance_PostgreSQL(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Skipped() {
-			ledgertest.Report(t, "conformance: postgresql NOT RUN, no server was found")
+			ledgertest.Report(t, "postgresql", "skipped, no server binaries found")
 		}
 	})
 	dsn := postgrestest.DSN(t)

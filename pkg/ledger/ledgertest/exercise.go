@@ -45,31 +45,39 @@ func Exercise(t *testing.T, newStore func(t *testing.T) ledger.Store) {
 	} {
 		cases = append(cases, chapter...)
 	}
-	name, passed := "", 0
+	name, ran, failed := "", 0, 0
 	for _, c := range cases {
 		ok := t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
+			ran++
 			store := newStore(t)
 			name = storeName(store)
 			ctx, cancel := context.WithTimeout(context.Background(), caseTimeout)
 			defer cancel()
 			c.run(&book{T: t, Store: store, ctx: ctx, day: tranid.DateOf(time.Now())})
 		})
-		if ok {
-			passed++
+		if !ok {
+			failed++
 		}
 	}
-	t.Logf("conformance: %s passes %d of %d cases", name, passed, len(cases))
-	Report(t, fmt.Sprintf("conformance: %s %d cases", name, passed))
+	switch {
+	case failed > 0:
+		Report(t, name, fmt.Sprintf("%d of %d cases FAILED", failed, len(cases)))
+	case ran == len(cases):
+		Report(t, name, fmt.Sprintf("%d cases", ran))
+	case ran > 0: // go test -run
+		Report(t, name, fmt.Sprintf("%d of %d cases, as asked for", ran, len(cases)))
+	}
 }
 
 // ReportVariable names the environment variable with the file to which each run
 // of the suite adds its line: go test shows nothing of what passes or is skipped.
 const ReportVariable = "GWANMUN_CONFORMANCE_REPORT"
 
-// Report tells which store the suite ran over, or why it did not.
-func Report(t *testing.T, line string) {
+// Report tells what became of the suite on a store, or why it did not run.
+func Report(t *testing.T, store, outcome string) {
 	t.Helper()
-	_, err := fmt.Fprintln(os.Stdout, line)
+	line := store + ": " + outcome
+	_, err := fmt.Fprintln(os.Stdout, "conformance:", line)
 	if path := os.Getenv(ReportVariable); path != "" && err == nil {
 		err = appendLine(path, line)
 	}
