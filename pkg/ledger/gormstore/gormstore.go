@@ -158,7 +158,7 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 	pool.SetMaxOpenConns(max(o.MaxConns, 2))
 	pool.SetMaxIdleConns(max(o.MaxConns, 2))
 	db, err := gorm.Open(d.dialector(pool), &gorm.Config{
-		Logger:                 sqlLog{o.Logger},
+		Logger:                 sqlLog{log: o.Logger, slow: slowStatement},
 		TranslateError:         true,
 		SkipDefaultTransaction: true,
 		DisableAutomaticPing:   true,

@@ -16,7 +16,15 @@ const slowStatement = time.Second
 // no errors: whoever called hears of those.
 type sqlLog struct {
 	log *slog.Logger
+	// slow is from when on a statement is told of.
+	slow time.Duration
 }
+
+// While it scans the result of a raw statement, GORM puts a recorder of its own
+// in our logger's place, and asks this variable of its package about values.
+func init() { logger.RecorderParamsFilter = withoutValues }
+
+func withoutValues(_ context.Context, text string, _ ...any) (string, []any) { return text, nil }
 
 // LogMode changes nothing: the slog handler decides.
 func (l sqlLog) LogMode(logger.LogLevel) logger.Interface { return l }
@@ -39,7 +47,7 @@ func (l sqlLog) Error(ctx context.Context, text string, args ...any) {
 // Trace tells of a slow statement.
 func (l sqlLog) Trace(ctx context.Context, begin time.Time, statement func() (string, int64), _ error) {
 	elapsed := time.Since(begin)
-	if elapsed < slowStatement || !l.log.Enabled(ctx, slog.LevelWarn) {
+	if elapsed < l.slow || !l.log.Enabled(ctx, slog.LevelWarn) {
 		return
 	}
 	text, rows := statement()
@@ -47,6 +55,6 @@ func (l sqlLog) Trace(ctx context.Context, begin time.Time, statement func() (st
 }
 
 // ParamsFilter keeps the values of a statement out of every line.
-func (l sqlLog) ParamsFilter(_ context.Context, text string, _ ...any) (string, []any) {
-	return text, nil
+func (l sqlLog) ParamsFilter(ctx context.Context, text string, values ...any) (string, []any) {
+	return withoutValues(ctx, text, values...)
 }
