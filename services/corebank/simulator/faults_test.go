@@ -305,7 +305,7 @@ func TestFaults_KeepWhatTheyWereGiven(t *testing.T) {
 // The account of an inquiry is that of its original as soon as a payment was
 // decided under the ID, and it is unknown while none was.
 func TestFault_InquiryIsAboutTheAccountOfItsOriginal(t *testing.T) {
-	bank, _ := newBank(t, Rules{})
+	bank, book := newBank(t, Rules{})
 	faults := NewFaults()
 	setFault(t, faults, Fault{Action: FaultResponseCode, ResponseCode: "0077", MTI: "0400", Account: alice})
 	setFault(t, faults, Fault{Action: FaultResponseCode, ResponseCode: "0078", MTI: "0420", Account: alice})
@@ -326,6 +326,11 @@ func TestFault_InquiryIsAboutTheAccountOfItsOriginal(t *testing.T) {
 	}
 	if got := c.cancel(id(2)); got.ResponseCode != codeDone {
 		t.Errorf("cancel of bob's: %s", got.ResponseCode)
+	}
+	for _, e := range journal(t, book) {
+		if e.TranID == id(1) && e.Sequence > 1 && e.Account != alice {
+			t.Errorf("entry %d, a %s, is about %q", e.Sequence, e.MTI, e.Account)
+		}
 	}
 }
 
