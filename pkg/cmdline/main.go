@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -22,7 +23,7 @@ func Main(run func(ctx context.Context, args []string) error) {
 		<-signals
 		cancel()
 		<-signals
-		_, _ = fmt.Fprintf(os.Stderr, "%s: a second signal: ended at once\n", filepath.Base(os.Args[0]))
+		slog.Warn("ended at once by a second signal")
 		os.Exit(1)
 	}()
 

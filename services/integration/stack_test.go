@@ -75,6 +75,10 @@ type payment struct {
 // enough for a loaded machine to answer in.
 var quick = []string{"--read-timeout=1s", "--deadline=4s", "--send-window=3s", "--adopt-margin=200ms"}
 
+// steady keeps the circuits closed: a test that is not about them does not want
+// its many failures to be refused.
+var steady = []string{"--circuit-window=10000", "--circuit-min-calls=10000"}
+
 // startPayment starts a payment service on the stack, and waits until it is
 // ready. Flags that are given replace those of quick.
 func (s *stack) startPayment(t testing.TB, flags ...string) *payment {
@@ -126,7 +130,7 @@ func (s *stack) spawnReconciler(t testing.TB, flags ...string) *reconciler {
 // spawnProcess starts a service on the stack and waits for nothing.
 func (s *stack) spawnProcess(t testing.TB, name string, flags ...[]string) *process {
 	t.Helper()
-	lists := append([][]string{{"--core-addr=" + s.wire.address}, anywhere, s.db.flags}, flags...)
+	lists := append([][]string{{"--core-addr=" + s.wire.address}, anywhere, steady, s.db.flags}, flags...)
 	return spawn(t, s.canary, name, override(lists...)...)
 }
 
