@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,8 @@ type dialect struct {
 	name string
 	// path is the file of a SQLite book; empty for PostgreSQL.
 	path string
+	// file is that file once it is opened; nil for PostgreSQL.
+	file *bookFile
 	// writers is how many may write at a time.
 	writers int
 
@@ -149,24 +152,28 @@ func pingPostgres(tx *gorm.DB) error {
 }
 
 // sqliteParameters are set on every connection. What waits longer than
-// busy_timeout is tried again by us, within the caller's deadline.
-const sqliteParameters = "?_txlock=immediate" +
+// busy_timeout is tried again by us, within the caller's deadline. A file that is
+// not there is not made by a connection.
+const sqliteParameters = "?mode=rw&_txlock=immediate" +
 	"&_pragma=busy_timeout(1000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
 
 // sqliteDialect is a book in a SQLite file. Its transactions begin by taking the
 // one place for a writer, so that none fails half-way for want of it. The clock
 // is this process's, since the database runs in it.
 func sqliteDialect(path string, now func() time.Time) *dialect {
+	file := &bookFile{path: path}
+	name := url.URL{Scheme: "file", Path: path} // only a URI has a mode
 	return &dialect{
 		name:    "sqlite",
 		path:    path,
+		file:    file,
 		writers: 1,
 		open: func() (*sql.DB, error) {
-			connector, err := moderncsqlite.NewConnector(path + sqliteParameters)
+			connector, err := moderncsqlite.NewConnector(name.String() + sqliteParameters)
 			if err != nil {
 				return nil, err
 			}
-			return sql.OpenDB(connector), nil
+			return sql.OpenDB(fileConnector{connector, file}), nil
 		},
 		dialector: func(pool *sql.DB) gorm.Dialector { return sqlite.New(sqlite.Config{Conn: pool}) },
 		goose:     goose.DialectSQLite3,

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -27,6 +28,8 @@ type deadLine struct {
 	driver.Connector
 	fail     atomic.Int64 // how many to fail
 	happened bool
+	// onCommit is called, if it is set, with each COMMIT that happens.
+	onCommit func()
 }
 
 func (d *deadLine) Connect(ctx context.Context) (driver.Conn, error) {
@@ -65,6 +68,9 @@ type deadTx struct {
 
 func (t deadTx) Commit() error {
 	if t.line.fail.Add(-1) < 0 {
+		if t.line.onCommit != nil {
+			t.line.onCommit()
+		}
 		return t.Tx.Commit()
 	}
 	if t.line.happened {
@@ -103,7 +109,11 @@ func eachDeadLine(t *testing.T, test func(t *testing.T, s *Store, line *deadLine
 		if err != nil {
 			t.Fatal(err)
 		}
-		return sqliteDialect(path, time.Now), connector
+		d := sqliteDialect(path, time.Now)
+		if _, err := d.makeFile(&startLock{}); err != nil {
+			t.Fatal(err)
+		}
+		return d, connector
 	})
 	run("postgresql", func(t *testing.T) (*dialect, driver.Connector) {
 		config, err := pgx.ParseConfig(postgrestest.DSN(t))
@@ -169,6 +179,23 @@ func TestTransition_CommitInDoubtIsUnavailable(t *testing.T) {
 		stored, err := s.Get(t.Context(), in.ID)
 		if want := stored.Status == ledger.StatusUnknown; err != nil || want != line.happened {
 			t.Errorf("%s after a commit that happened: %t, error %v", stored.Status, line.happened, err)
+		}
+	})
+}
+
+// The file may be lost between the last look at it and the COMMIT.
+func TestCreateIntent_CommittedIntoALostFileIsNotCreated(t *testing.T) {
+	eachDeadLine(t, func(t *testing.T, s *Store, line *deadLine) {
+		if s.Name() != "sqlite" {
+			t.Skip("PostgreSQL keeps its files itself")
+		}
+		line.onCommit = func() {
+			if err := os.Rename(s.dialect.path, s.dialect.path+".moved"); err != nil {
+				t.Error(err)
+			}
+		}
+		if admission, err := s.CreateIntent(t.Context(), doubtfulIntent()); !errors.Is(err, errGone) || admission.Created {
+			t.Errorf("created %t, error %v", admission.Created, err)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package gormstore
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,31 +45,4 @@ func parseSQLite(path string, now func() time.Time) (*dialect, error) {
 		return nil, usagef("ledger DSN must name a file, not a folder")
 	}
 	return sqliteDialect(absolute, now), nil
-}
-
-// makeFile makes the file of a SQLite book before the driver does, so that from
-// its first moment on it is its owner's alone; SQLite gives the files that it
-// makes beside it the same mode. It reports whether the book is empty as yet.
-func (d *dialect) makeFile() (isNew bool, err error) {
-	if d.path == "" {
-		return false, nil
-	}
-	file, err := os.OpenFile(d.path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return false, fmt.Errorf("make the ledger's file: %w", err)
-	}
-	stat, err := file.Stat()
-	if err = errors.Join(err, file.Close()); err != nil {
-		return false, fmt.Errorf("make the ledger's file: %w", err)
-	}
-	return stat.Size() == 0, nil
-}
-
-// keyFile is where the hash key of a SQLite book is kept when no flag names one;
-// empty for PostgreSQL.
-func (d *dialect) keyFile() string {
-	if d.path == "" {
-		return ""
-	}
-	return d.path + ".key"
 }

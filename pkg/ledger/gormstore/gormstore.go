@@ -82,6 +82,9 @@ type Store struct {
 	log     *slog.Logger
 	key     ledger.HashKey
 	migrate bool
+	// made is true when a SQLite book was made before, so that one without tables
+	// is another.
+	made bool
 
 	// writing has one place where the database takes one writer at a time: who
 	// waits here waits in order and spends nothing.
@@ -101,7 +104,8 @@ var _ ledger.Store = (*Store)(nil)
 //
 // It returns a *UsageError for flags that cannot be right, and another error for
 // a book that must not be used: one of a newer version, one that is behind where
-// migrating is off, or one whose digests were made with another key. A
+// migrating is off, one whose digests were made with another key, or a SQLite
+// file that was in use and is gone. A
 // PostgreSQL that cannot be reached is no error: the Store then answers
 // ErrUnavailable, and goes on connecting until it is closed.
 func Open(ctx context.Context, o Options) (*Store, ledger.HashKey, error) {
@@ -115,35 +119,48 @@ func Open(ctx context.Context, o Options) (*Store, ledger.HashKey, error) {
 	if err != nil {
 		return nil, ledger.HashKey{}, err
 	}
-	unlock, err := d.lockFile(ctx)
+	key, err := d.givenHashKey(o.Flags.HashKey)
 	if err != nil {
 		return nil, ledger.HashKey{}, err
 	}
-	s, err := openLocked(ctx, d, o)
-	if err != nil {
-		return nil, ledger.HashKey{}, errors.Join(err, unlock())
+	if !o.Flags.Migrate && d.isMissing() { // no file is made to find that out
+		return nil, ledger.HashKey{}, &refusal{fmt.Sprintf("%s is not there, and migrating is off", d.path)}
 	}
-	if err := unlock(); err != nil {
+	lock, err := d.lockFile(ctx)
+	if err != nil {
+		return nil, ledger.HashKey{}, err
+	}
+	s, err := openLocked(ctx, d, o, key, lock)
+	if err != nil {
+		return nil, ledger.HashKey{}, errors.Join(err, lock.release())
+	}
+	if err := lock.release(); err != nil {
 		return nil, ledger.HashKey{}, errors.Join(err, s.Close())
 	}
 	return s, s.key, nil
 }
 
 // openLocked opens the book while no other process is making it.
-func openLocked(ctx context.Context, d *dialect, o Options) (*Store, error) {
-	isNew, err := d.makeFile()
+func openLocked(ctx context.Context, d *dialect, o Options, key ledger.HashKey, lock *startLock) (*Store, error) {
+	isNew, err := d.makeFile(lock)
 	if err != nil {
 		return nil, err
 	}
-	key, err := loadHashKey(o.Flags.HashKey, d.keyFile(), isNew)
-	if err != nil {
-		return nil, err
+	if key == (ledger.HashKey{}) {
+		if key, err = keptHashKey(d.keyFile(), isNew); err != nil {
+			return nil, err
+		}
 	}
 	s, err := newStore(d, o, key)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx); err != nil {
+	s.made = lock.made
+	err = s.start(ctx)
+	if err == nil {
+		err = errors.Join(d.file.findWAL(), lock.markMade())
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -203,6 +220,17 @@ func (s *Store) setState(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state = err
+}
+
+// giveUp makes every later call fail, and says so once.
+func (s *Store) giveUp(ctx context.Context, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != nil {
+		return
+	}
+	s.state = why
+	s.log.ErrorContext(ctx, "ledger lost, and not used until a restart", "store", s.dialect.name, "error", why)
 }
 
 // ready returns nil, or why the book cannot be used.

@@ -13,10 +13,9 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 )
 
-// loadHashKey reads the key that the flag gives or names. Without a flag it is
-// in the file beside the book, and made there with a new book. It never repeats
-// what it could not read.
-func loadHashKey(flag, beside string, isNew bool) (ledger.HashKey, error) {
+// givenHashKey reads the key that the flag gives or names; without a flag it is
+// the zero key, which is no key. It never repeats what it could not read.
+func (d *dialect) givenHashKey(flag string) (ledger.HashKey, error) {
 	path, named := strings.CutPrefix(flag, "file:")
 	switch {
 	case named:
@@ -31,9 +30,16 @@ func loadHashKey(flag, beside string, isNew bool) (ledger.HashKey, error) {
 			return ledger.HashKey{}, usagef("%w, or file:PATH", err)
 		}
 		return key, nil
-	case beside == "":
+	case d.path == "":
 		return ledger.HashKey{}, usagef("a ledger in PostgreSQL needs --hash-key: 64 hexadecimal digits or file:PATH")
+	default:
+		return ledger.HashKey{}, nil
 	}
+}
+
+// keptHashKey reads the key in the file beside a SQLite book, and makes it with a
+// new book.
+func keptHashKey(beside string, isNew bool) (ledger.HashKey, error) {
 	key, err := readHashKey(beside)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && isNew:

@@ -130,11 +130,15 @@ func TestOpen_BadHashKeyIsAUsageErrorThatDoesNotRepeatIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, flag := range []string{secret, secret + "zzzz", "file:" + file, "file:" + file + ".missing", "file:"} {
-		o := options(sqliteDSN(t))
+		folder := filepath.Join(t.TempDir(), "var")
+		o := options("sqlite:" + filepath.Join(folder, "ledger.db"))
 		o.Flags.HashKey = flag
 		err := refuseToOpen(t, o)
 		if !isUsage(err) || strings.Contains(err.Error(), "c0ffee") {
 			t.Errorf("%s: error %v", flag, err)
+		}
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: files were made, error %v", flag, err)
 		}
 	}
 	o := options("postgres://localhost/x")
@@ -175,12 +179,14 @@ func TestOpen_BookThatIsBehindIsRefusedWhereMigratingIsOff(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, dsn string) {
 		o := options(dsn)
 		o.Flags.Migrate = false
+		query := "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+		if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
+			query = "SELECT count(*) FROM sqlite_master"
+			// A file of SQLite with nothing in it.
+			mustExec(t, raw(t, "sqlite:"+path), "PRAGMA user_version = 1")
+		}
 		if err := refuseToOpen(t, o); !strings.Contains(err.Error(), "behind version 1") {
 			t.Errorf("error %v", err)
-		}
-		query := "SELECT count(*) FROM sqlite_master"
-		if strings.HasPrefix(dsn, "postgres") {
-			query = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
 		}
 		var tables int
 		if err := raw(t, dsn).QueryRowContext(context.Background(), query).Scan(&tables); err != nil || tables != 0 {
@@ -188,6 +194,29 @@ func TestOpen_BookThatIsBehindIsRefusedWhereMigratingIsOff(t *testing.T) {
 		}
 		openBook(t, dsn)
 		openWith(t, o)
+	})
+}
+
+func TestOpen_MissingFileIsNotMadeWhereMigratingIsOff(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "var")
+	o := options("sqlite:" + filepath.Join(folder, "ledger.db"))
+	o.Flags.Migrate, o.Flags.HashKey = false, ""
+	if err := refuseToOpen(t, o); isUsage(err) || !strings.Contains(err.Error(), "not there, and migrating is off") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("files were made, error %v", err)
+	}
+}
+
+func TestOpen_ErrorIsNotOfWhatItsCallerSays(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, dsn string) {
+		openBook(t, dsn)
+		o := options(dsn)
+		o.Flags.HashKey = strings.Repeat("5b", 32)
+		if err := refuseToOpen(t, o); strings.Contains(err.Error(), "open ledger") {
+			t.Errorf("error %v", err)
+		}
 	})
 }
 

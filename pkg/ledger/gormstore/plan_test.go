@@ -2,7 +2,10 @@ package gormstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -225,6 +228,30 @@ func TestSQLite_EveryConnectionKeepsWhatWasCommitted(t *testing.T) {
 			if err := conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 				t.Errorf("%s is %s, want %s, error %v", pragma, got, want, err)
 			}
+		}
+	}
+}
+
+func TestSQLite_NewConnectionIsToTheFileThatWasOpenedOrNone(t *testing.T) {
+	for what, replace := range map[string]func(path string) error{
+		"removed":  os.Remove,
+		"replaced": func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) },
+	} {
+		path := filepath.Join(t.TempDir(), "ledger.db")
+		s := openInternal(t, "sqlite:"+path)
+		pool, err := s.db.DB()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool.SetMaxIdleConns(-1) // every call is on a connection of its own
+		if err := replace(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Get(t.Context(), planID); !errors.Is(err, errGone) || !errors.Is(err, ledger.ErrUnavailable) {
+			t.Errorf("%s: error %v", what, err)
+		}
+		if stat, err := os.Stat(path); err == nil && stat.Size() > 0 || err != nil && what == "replaced" {
+			t.Errorf("%s: the file is changed, error %v", what, err)
 		}
 	}
 }

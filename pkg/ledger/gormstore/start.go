@@ -50,7 +50,7 @@ func (s *Store) start(ctx context.Context) error {
 		s.setState(nil)
 		return nil
 	case s.dialect.path != "", isRefusal(err), isDenied(err), ctx.Err() != nil:
-		return fmt.Errorf("open ledger: %w", err)
+		return err
 	}
 	s.log.WarnContext(ctx, "ledger cannot be reached, will go on trying", "store", s.dialect.name, "error", err)
 	connecting, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -165,7 +165,10 @@ func (s *Store) compareVersion(ctx context.Context, ours int64) (behind bool, er
 	if err := db.Raw(s.dialect.hasTable, versionTable).Scan(&tables).Error; err != nil {
 		return false, fmt.Errorf("look for the ledger's version: %w", err)
 	}
-	if tables > 0 {
+	switch {
+	case tables == 0 && s.made:
+		return false, s.dialect.lost()
+	case tables > 0:
 		err := db.Raw("SELECT COALESCE(max(version_id), 0) FROM " + versionTable + " WHERE is_applied").Scan(&version).Error
 		if err != nil {
 			return false, fmt.Errorf("read the ledger's version: %w", err)

@@ -97,6 +97,9 @@ func (s *Store) try(
 	for tries := 1; tries < maxTries && again(err) && pause(ctx, tries); tries++ {
 		err = attempt(ctx)
 	}
+	if errors.Is(err, errGone) {
+		s.giveUp(ctx, errGone)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -146,11 +149,15 @@ func (s *Store) transact(ctx context.Context, f func(tx *gorm.DB) error) error {
 	if err := f(tx); err != nil {
 		return err
 	}
+	if err := s.dialect.file.checkInside(); err != nil {
+		return err
+	}
 	ended = true
 	if err := tx.Commit().Error; err != nil {
 		return &commitError{cause: err}
 	}
-	return nil
+	// What was committed counts only if who starts next will find it.
+	return s.dialect.file.check()
 }
 
 // one checks that a statement that was to change one row did: found says what to
