@@ -20,6 +20,9 @@ var errGone = errors.New("the ledger's file was removed or replaced while in use
 type bookFile struct {
 	path   string
 	opened fs.FileInfo
+	// held keeps the file's number from being given to another file. It is closed
+	// last: with any of its descriptors SQLite loses the locks of all.
+	held *os.File
 	// wal is the file beside it that holds what was committed lately; empty where
 	// there is none.
 	wal string
@@ -68,6 +71,16 @@ func (f *bookFile) findWAL() error {
 	return nil
 }
 
+// release lets go of the file, when no connection is open any more.
+func (f *bookFile) release() error {
+	if f == nil || f.held == nil {
+		return nil
+	}
+	held := f.held
+	f.held = nil
+	return held.Close()
+}
+
 func isNoFile(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // fileConnector opens connections to the book's file and to no other.
@@ -76,8 +89,8 @@ type fileConnector struct {
 	file *bookFile
 }
 
-// Connect opens a connection; before and after, so that another file is neither
-// changed nor used.
+// Connect opens a connection. It looks at the path before and after: another file
+// is neither changed nor used.
 func (c fileConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.file.check(); err != nil {
 		return nil, err
@@ -109,12 +122,10 @@ func (d *dialect) makeFile(lock *startLock) (isNew bool, err error) {
 	if isNew && lock.made || missing && d.hasKeyFile() {
 		return false, d.lost()
 	}
-	file, err := os.OpenFile(d.path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return false, fmt.Errorf("make the ledger's file: %w", err)
+	if d.file.held, err = os.OpenFile(d.path, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
+		d.file.opened, err = d.file.held.Stat()
 	}
-	d.file.opened, err = file.Stat()
-	if err = errors.Join(err, file.Close()); err != nil {
+	if err != nil {
 		return false, fmt.Errorf("make the ledger's file: %w", err)
 	}
 	return isNew, nil

@@ -80,9 +80,20 @@ func (d *dialect) migrations() (fs.FS, error) {
 	return fs.Sub(migrations, "migrations/"+d.folder)
 }
 
+// The longest that a PostgreSQL session may do nothing in the middle of a
+// transaction, unless the DSN says otherwise. A process that is paused there, or
+// whose machine is gone, would keep its row locked, and nobody could resolve it.
+const (
+	idleSetting = "idle_in_transaction_session_timeout"
+	longestIdle = "10s"
+)
+
 // postgresDialect is a book in PostgreSQL. Times are compared as of the
 // statement, and stored as of when the row was locked.
 func postgresDialect(config *pgx.ConnConfig) *dialect {
+	if config.RuntimeParams[idleSetting] == "" {
+		config.RuntimeParams[idleSetting] = longestIdle
+	}
 	return &dialect{
 		name:    "postgresql",
 		writers: 1 << 10, // PostgreSQL sorts them out itself

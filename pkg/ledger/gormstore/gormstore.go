@@ -132,7 +132,7 @@ func Open(ctx context.Context, o Options) (*Store, ledger.HashKey, error) {
 	}
 	s, err := openLocked(ctx, d, o, key, lock)
 	if err != nil {
-		return nil, ledger.HashKey{}, errors.Join(err, lock.release())
+		return nil, ledger.HashKey{}, errors.Join(err, d.file.release(), lock.release())
 	}
 	if err := lock.release(); err != nil {
 		return nil, ledger.HashKey{}, errors.Join(err, s.Close())
@@ -204,7 +204,7 @@ func (s *Store) Close() error {
 	if err != nil {
 		return fmt.Errorf("close ledger: %w", err)
 	}
-	if err := pool.Close(); err != nil {
+	if err := errors.Join(pool.Close(), s.dialect.file.release()); err != nil {
 		return fmt.Errorf("close ledger: %w", err)
 	}
 	return nil
