@@ -195,14 +195,14 @@ func selectAll(ctx context.Context, t testing.TB, pool *sql.DB, query string) []
 	return lines
 }
 
-// pause stops a process, but not in the middle of a write: it would keep
-// everybody from writing.
+// pause stops a process with SIGSTOP, but not while it writes a SQLite file: it
+// would keep everybody from writing.
 func (db *database) pause(t testing.TB, p *process) {
 	t.Helper()
 	pool := db.open(t)
 	defer func() { _ = pool.Close() }()
 	eventually(t, p.name+" is paused and holds no lock", func(ctx context.Context) error {
-		p.signal(syscall.SIGSTOP)
+		p.stop(t)
 		if db.kind != "sqlite" {
 			return nil
 		}
@@ -218,5 +218,21 @@ func (db *database) pause(t testing.TB, p *process) {
 			}
 		}
 		return nil
+	})
+}
+
+// awaitBlocked waits until somebody waits for a lock in PostgreSQL.
+func (db *database) awaitBlocked(t testing.TB) {
+	t.Helper()
+	pool := db.open(t)
+	defer func() { _ = pool.Close() }()
+	eventually(t, "somebody waits for the lock", func(ctx context.Context) error {
+		var waiting int
+		err := pool.QueryRowContext(ctx,
+			"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting)
+		if err == nil && waiting == 0 {
+			err = errUnseen
+		}
+		return err
 	})
 }

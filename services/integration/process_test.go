@@ -83,6 +83,18 @@ func cleanEnvironment() []string {
 // signal sends a signal to a process that may have ended.
 func (p *process) signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
 
+// stop pauses the process, until SIGCONT.
+func (p *process) stop(t testing.TB) {
+	t.Helper()
+	p.signal(syscall.SIGSTOP)
+	eventually(t, p.name+" is paused", func(context.Context) error {
+		if !hasStopped(p.cmd.Process.Pid) {
+			return errUnseen
+		}
+		return nil
+	})
+}
+
 // kill ends the process at once, as kill -9 does, and waits until it is gone.
 func (p *process) kill() {
 	p.gone = true

@@ -210,3 +210,32 @@ func TestPausedPayment_WakesToWhatWasResolved(t *testing.T) {
 		s.audit(t, observer).expect(t, id, netCanceled)
 	})
 }
+
+// TestPausedPayment_KeepsNobodyFromItsRow stops a payment service with SIGSTOP
+// in the middle of a database transaction that has locked its row, as a machine
+// does that lost its power. PostgreSQL must give the lock up by itself.
+func TestPausedPayment_KeepsNobodyFromItsRow(t *testing.T) {
+	t.Parallel()
+	db := newPostgreSQL(t)
+	s := newStack(t, db)
+	observer := s.startPayment(t)
+	s.startReconciler(t)
+	p := s.startPayment(t)
+	p.dirty = true // an outcome that cannot be stored is an ERROR
+
+	held := s.wire.hold(t, "0110", 1)
+	answer := p.begin(t, "paused", ordinary, 777, netCancel)
+	id := s.wire.await(t, fromCore, "0110", "", 1).tranID
+	unlock := db.lock(t, id)
+	held.release()
+	s.wire.await(t, toCaller, "0110", id, 1)
+	db.awaitBlocked(t)
+	p.stop(t)
+	unlock() // and the one that is paused has the lock
+	observer.follow(t, id)
+	p.signal(syscall.SIGCONT)
+	if a := <-answer; a.reason() != "PAYMENT_CANCELED" && a.reason() != "OUTCOME_UNKNOWN" || a.id() != id {
+		t.Errorf("the caller is told %s", a)
+	}
+	s.audit(t, observer).expect(t, id, netCanceled)
+}

@@ -61,6 +61,7 @@ func TestSIGTERM_TheSecondEndsAtOnce(t *testing.T) {
 			t.Errorf("while it stops, /livez answers %d", code)
 		}
 		p.signal(syscall.SIGTERM)
+		p.dirty = true // the last line is for a human
 		if code := p.wait(t, 5*time.Second); code != 1 {
 			t.Errorf("after the second signal it ends with exit code %d", code)
 		}
