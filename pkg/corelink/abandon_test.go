@@ -35,7 +35,7 @@ func TestExchange_Abandoned(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				time.AfterFunc(time.Second, cancel)
-				link := newLink(customary("a", "b"), c.dial)
+				link := newLink(t, customary("a", "b"), c.dial)
 				took(ctx, t, link, callWithin(t, 5*time.Second), time.Second, c.want)
 			})
 		})
@@ -47,7 +47,7 @@ func TestExchange_AbandonedBeforeTheWriteSendsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	call := callFor(t, paymentID)
 	call.Ready = func() error { cancel(); return nil }
-	res := newLink(patient("core"), conn.dial()).Exchange(ctx, call)
+	res := newLink(t, patient("core"), conn.dial()).Exchange(ctx, call)
 	expect(t, res, want{corelink.SentNone, corelink.ErrAbandoned, 0})
 	if !errors.Is(res.Err, context.Canceled) || conn.writes != 0 || conn.closed != 1 {
 		t.Errorf("error %v, %d writes, %d closes", res.Err, conn.writes, conn.closed)
@@ -64,7 +64,7 @@ func TestExchange_AbandonedOnASocketIsReset(t *testing.T) {
 		cancel()
 		return outlast(conn)
 	})
-	res := newLink(patient(h.addr), dialer()).Exchange(ctx, callFor(t, paymentID))
+	res := newLink(t, patient(h.addr), dialer()).Exchange(ctx, callFor(t, paymentID))
 	expect(t, res, want{corelink.SentAll, corelink.ErrAbandoned, 0})
 	if err := <-h.ends; err == nil {
 		t.Error("the core saw an orderly end, want a reset")
@@ -78,6 +78,6 @@ func TestExchange_AnswerBeforeTheCallerLeavesCounts(t *testing.T) {
 	call := callFor(t, paymentID)
 	valid := call.Check
 	call.Check = func(b []byte) error { cancel(); return valid(b) }
-	res := newLink(patient(h.addr), dialer()).Exchange(ctx, call)
+	res := newLink(t, patient(h.addr), dialer()).Exchange(ctx, call)
 	expect(t, res, want{corelink.SentAll, nil, 61})
 }

@@ -27,7 +27,7 @@ func TestExchange_ValidAnswer(t *testing.T) {
 		return outlast(conn)
 	})
 	before := time.Now()
-	res := newLink(patient(h.addr), dialer()).Exchange(t.Context(), callFor(t, paymentID))
+	res := newLink(t, patient(h.addr), dialer()).Exchange(t.Context(), callFor(t, paymentID))
 	expect(t, res, want{corelink.SentAll, nil, telegram.AnswerLength})
 	if !bytes.Equal(res.Answer, approval(paymentID)) {
 		t.Errorf("answer %q", res.Answer)
@@ -94,7 +94,7 @@ func TestExchange_NoValidAnswer(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			h := serve(t, c.behave)
-			res := newLink(patient(h.addr), dialer()).Exchange(t.Context(), callFor(t, paymentID))
+			res := newLink(t, patient(h.addr), dialer()).Exchange(t.Context(), callFor(t, paymentID))
 			expect(t, res, c.want)
 		})
 	}
@@ -143,7 +143,7 @@ func TestExchange_WholeAnswerStands(t *testing.T) {
 	for name, behave := range cases {
 		t.Run(name, func(t *testing.T) {
 			h := serve(t, behave)
-			res := newLink(patient(h.addr), dialer()).Exchange(t.Context(), callFor(t, paymentID))
+			res := newLink(t, patient(h.addr), dialer()).Exchange(t.Context(), callFor(t, paymentID))
 			expect(t, res, want{corelink.SentAll, nil, telegram.AnswerLength})
 			if !bytes.Equal(res.Answer, good) {
 				t.Errorf("answer %q", res.Answer)
@@ -173,7 +173,7 @@ func TestExchange_AnomalyResetsTheConnection(t *testing.T) {
 			h := serve(t, c.behave)
 			flags := patient(h.addr)
 			flags.ReadTimeout = 50 * time.Millisecond
-			res := newLink(flags, dialer()).Exchange(t.Context(), callFor(t, paymentID))
+			res := newLink(t, flags, dialer()).Exchange(t.Context(), callFor(t, paymentID))
 			expect(t, res, want{corelink.SentAll, c.err, anyBytes})
 			if err := <-h.ends; !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("the core saw the connection end with %v, want a reset", err)
@@ -184,7 +184,7 @@ func TestExchange_AnomalyResetsTheConnection(t *testing.T) {
 
 func TestExchange_PassesWhatCheckSaid(t *testing.T) {
 	h := serve(t, answering(approval(otherID)))
-	res := newLink(patient(h.addr), dialer()).Exchange(t.Context(), callFor(t, paymentID))
+	res := newLink(t, patient(h.addr), dialer()).Exchange(t.Context(), callFor(t, paymentID))
 	if !errors.Is(res.Err, errEcho) {
 		t.Errorf("error %v does not wrap that of Check", res.Err)
 	}
@@ -200,7 +200,7 @@ func TestExchange_AnswerLengthIsTheCallers(t *testing.T) {
 		}
 		return nil
 	}
-	res := newLink(patient(h.addr), dialer()).Exchange(t.Context(), call)
+	res := newLink(t, patient(h.addr), dialer()).Exchange(t.Context(), call)
 	if !res.Answered() {
 		t.Errorf("sent %s, error %v", res.Sent, res.Err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"strings"
@@ -34,7 +35,7 @@ func TestExchange_Concurrent(t *testing.T) {
 		}
 		return outlast(conn)
 	})
-	link := newLink(patient(h.addr), dialer())
+	link := newLink(t, patient(h.addr), dialer())
 	var work sync.WaitGroup
 	for n := range 50 {
 		work.Go(func() {
@@ -71,7 +72,7 @@ func TestExchange_LeavesNoSocketBehind(t *testing.T) {
 		h := serve(t, behave)
 		quick.CoreAddr = []string{h.addr}
 		for range 20 {
-			newLink(quick, dialer()).Exchange(t.Context(), callFor(t, paymentID))
+			newLink(t, quick, dialer()).Exchange(t.Context(), callFor(t, paymentID))
 			t.Logf("ended: %v", <-h.ends)
 		}
 	}
@@ -87,21 +88,22 @@ func outlastAll(conn *net.TCPConn) error {
 	return err
 }
 
-// observed is how many round trips of tx were timed.
-func observed(t *testing.T, registry *prometheus.Registry, tx string) uint64 {
+// observed is how many round trips of each tx were timed.
+func observed(t *testing.T, registry *prometheus.Registry) map[string]uint64 {
 	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
+	counts := make(map[string]uint64)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
-			if family.GetName() == "gwanmun_core_roundtrip_seconds" && m.GetLabel()[0].GetValue() == tx {
-				return m.GetHistogram().GetSampleCount()
+			if family.GetName() == "gwanmun_core_roundtrip_seconds" {
+				counts[m.GetLabel()[0].GetValue()] = m.GetHistogram().GetSampleCount()
 			}
 		}
 	}
-	return 0
+	return counts
 }
 
 func TestExchange_TimesWhatLeft(t *testing.T) {
@@ -116,8 +118,16 @@ func TestExchange_TimesWhatLeft(t *testing.T) {
 	link.Exchange(t.Context(), call)
 	call.Ready = func() error { return errEcho }
 	link.Exchange(t.Context(), call)
-	if n := observed(t, registry, corelink.TxPayment); n != 2 {
-		t.Errorf("%d round trips were timed, want those 2 that sent something", n)
+	// Those two that sent something; what was never used has its series too.
+	want := map[string]uint64{corelink.TxBalance: 0, corelink.TxPayment: 2, corelink.TxStatusInquiry: 0, corelink.TxNetCancel: 0}
+	if counts := observed(t, registry); !maps.Equal(counts, want) {
+		t.Errorf("timed %v, want %v", counts, want)
+	}
+	call.Ready, call.Tx = nil, "history"
+	link.Exchange(t.Context(), call)
+	want[call.Tx] = 1
+	if counts := observed(t, registry); !maps.Equal(counts, want) {
+		t.Errorf("timed %v, want %v", counts, want)
 	}
 }
 

@@ -8,50 +8,49 @@ import (
 	"time"
 )
 
-// errStale says why a connection is not used again.
-var errStale = errors.New("the connection has a byte or an end waiting")
+// A silence reports whether a connection that should be silent is: a byte that
+// waits was meant for nobody, and an end means that the core hung up. It is not
+// for use by two goroutines at once.
+type silence func() bool
 
-// look reports whether a connection that should be silent is: a byte that waits
-// was meant for nobody, and an end means that the core hung up. It does not
-// wait.
-func look(conn net.Conn) error {
+// listen returns the silence of a connection. A connection that offers its
+// descriptor must keep no bytes back in itself.
+func listen(conn net.Conn) silence {
 	if sc, ok := conn.(syscall.Conn); ok {
-		return peek(sc)
+		if raw, err := sc.SyscallConn(); err == nil {
+			return peek(raw)
+		}
 	}
-	return glance(conn)
+	return func() bool { return glance(conn) }
 }
 
-// peek asks the kernel, and takes nothing.
-func peek(sc syscall.Conn) error {
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return errStale
-	}
-	silent := false
+// peek asks the kernel, without waiting, and takes nothing. It obeys no
+// deadline, so one that is left over does not matter. What it needs is made
+// once, since it is asked before every exchange.
+func peek(raw syscall.RawConn) silence {
 	var buf [1]byte
-	err = raw.Read(func(fd uintptr) bool {
+	silent := false
+	ask := func(fd uintptr) {
 		_, _, err := syscall.Recvfrom(int(fd), buf[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		silent = errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EWOULDBLOCK)
-		return true
-	})
-	if err != nil || !silent {
-		return errStale
 	}
-	return nil
+	return func() bool {
+		silent = false
+		return raw.Control(ask) == nil && silent
+	}
 }
 
-// glance reads with a deadline that is all but past, for connections without a
-// kernel behind them.
-func glance(conn net.Conn) error {
-	if err := conn.SetReadDeadline(time.Now().Add(time.Nanosecond)); err != nil {
-		return errStale
+// glanceTime is how long a connection without a kernel behind it is read. A
+// deadline that is past already would hide a byte that waits.
+const glanceTime = time.Millisecond
+
+// glance reads for a moment. It is for the pipes of tests: a socket is asked by
+// peek.
+func glance(conn net.Conn) bool {
+	if conn.SetReadDeadline(time.Now().Add(glanceTime)) != nil {
+		return false
 	}
 	var buf [1]byte
-	if n, err := conn.Read(buf[:]); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		return errStale
-	}
-	if err := conn.SetReadDeadline(time.Time{}); err != nil {
-		return errStale
-	}
-	return nil
+	n, err := conn.Read(buf[:])
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }

@@ -1,17 +1,23 @@
 package corelink
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Metrics are what the links of one process count and time.
 type Metrics struct {
 	roundtrip *prometheus.HistogramVec
+	// known are the series of the labels that this package names.
+	known map[string]prometheus.Observer
 
 	active, idle                       *prometheus.GaugeVec
 	opened, reused, destroyed, expired *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics of a process's links. Every tx has its
-// series from the start.
+// NewMetrics registers the metrics of a process's links. Every tx that this
+// package names has its series from the start.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"pool"})
@@ -32,8 +38,21 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		destroyed: counter("gwanmun_pool_destroyed_total", "Connections to the core closed after an anomaly."),
 		expired:   counter("gwanmun_pool_expired_total", "Connections to the core closed because they were idle for too long."),
 	}
+	m.known = make(map[string]prometheus.Observer)
+	for _, tx := range []string{TxBalance, TxPayment, TxStatusInquiry, TxNetCancel} {
+		m.known[tx] = m.roundtrip.WithLabelValues(tx)
+	}
 	registry.MustRegister(m.roundtrip, m.active, m.idle, m.opened, m.reused, m.destroyed, m.expired)
 	return m
+}
+
+// took observes how long an exchange was.
+func (m *Metrics) took(tx string, d time.Duration) {
+	series, ok := m.known[tx]
+	if !ok {
+		series = m.roundtrip.WithLabelValues(tx)
+	}
+	series.Observe(d.Seconds())
 }
 
 // poolMetrics are one pool's, held so that nothing is looked up for a call.

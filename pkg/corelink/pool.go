@@ -13,8 +13,12 @@ import (
 
 // pool keeps connections to the core for the next exchange. At most PoolSize are
 // open at once: a bank contracts a number of sessions. A connection comes back
-// only from an exchange that ended well, and is looked at before it is used
+// only from an exchange that ended well, and must be silent before it is used
 // again.
+//
+// Whoever has a place may have a connection. One that is idle has no place, yet
+// the bound holds: a place goes to an idle connection if there is one, and a
+// connection is idle before its place is free.
 type pool struct {
 	flags Flags
 	dial  Dialer
@@ -34,34 +38,16 @@ type pool struct {
 // session is a connection that may be used again.
 type session struct {
 	net.Conn
-	// expiry ends it when it has been idle for too long.
+	silent silence
+	// expiry ends it when it has been idle for too long; nil until it was idle.
 	expiry *time.Timer
+	// stale is when that is, by the wall clock.
+	stale time.Time
 }
 
-// take returns a connection that is fit for an exchange: one that is idle, or a
-// new one. With it goes a place, until give or drop.
-func (p *pool) take(ctx context.Context, deadline time.Time) (*session, error) {
-	if err := p.place(ctx, deadline); err != nil {
-		return nil, err
-	}
-	for s := p.pop(); s != nil; s = p.pop() {
-		if look(s.Conn) == nil {
-			p.count.reused.Inc()
-			return s, nil
-		}
-		p.destroy(s)
-	}
-	conn, err := p.connect(ctx, deadline)
-	if err != nil {
-		p.leave()
-		return nil, err
-	}
-	p.count.opened.Inc()
-	return &session{Conn: conn}, nil
-}
-
-// place waits for one of the places, for as long as an exchange may wait for it.
-func (p *pool) place(ctx context.Context, deadline time.Time) error {
+// enter waits for one of the places, for as long as an exchange may wait for it.
+// It is held until leave.
+func (p *pool) enter(ctx context.Context, deadline time.Time) error {
 	select {
 	case p.places <- struct{}{}:
 		p.count.active.Inc()
@@ -81,13 +67,31 @@ func (p *pool) place(ctx context.Context, deadline time.Time) error {
 	case <-timer.C:
 		return tooLate
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrAbandoned, ctx.Err())
+		return abandoned(ctx)
 	}
 }
 
 func (p *pool) leave() {
-	<-p.places
 	p.count.active.Dec()
+	<-p.places
+}
+
+// take returns a connection that is fit for an exchange: one that is idle, or a
+// new one. The caller has a place. It ends the connection by give or drop.
+func (p *pool) take(ctx context.Context, deadline time.Time) (*session, error) {
+	for s := p.pop(); s != nil; s = p.pop() {
+		if s.silent() {
+			p.count.reused.Inc()
+			return s, nil
+		}
+		p.drop(s)
+	}
+	conn, err := p.connect(ctx, deadline)
+	if err != nil {
+		return nil, err
+	}
+	p.count.opened.Inc()
+	return &session{Conn: conn, silent: listen(conn)}, nil
 }
 
 // pop takes the idle connection that was used last; nil if there is none.
@@ -96,51 +100,45 @@ func (p *pool) pop() *session {
 	defer p.mu.Unlock()
 	for len(p.idle) > 0 {
 		s := p.idle[len(p.idle)-1]
+		p.idle[len(p.idle)-1] = nil
 		p.idle = p.idle[:len(p.idle)-1]
 		p.count.idle.Dec()
-		if s.expiry.Stop() {
+		// The timers of a process that was stopped are late, and the clock that
+		// they go by may have stood still.
+		if s.expiry.Stop() && p.now().Round(0).Before(s.stale) {
 			return s
 		}
-		// Its time is up, and expire will look for it in vain.
-		p.count.expired.Inc()
-		_ = s.Close()
+		p.expire(s)
 	}
 	return nil
 }
 
-// give takes back a connection whose exchange ended well.
+// give takes back a connection whose exchange ended well. A deadline may be left
+// on it: each exchange sets its own before it writes.
 func (p *pool) give(s *session) {
-	defer p.leave()
-	if p.flags.PoolIdleTTL == 0 {
-		_ = s.Close()
-		return
-	}
-	// A deadline left over would end the next exchange, and a byte behind the
-	// answer was meant for nobody.
-	if s.SetDeadline(time.Time{}) != nil || look(s.Conn) != nil {
-		p.destroy(s)
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	switch {
+	case p.closed:
 		_ = s.Close()
 		return
+	case p.flags.PoolIdleTTL == 0:
+		p.expire(s)
+		return
 	}
-	s.expiry = time.AfterFunc(p.flags.PoolIdleTTL, func() { p.expire(s) })
+	s.stale = p.now().Round(0).Add(p.flags.PoolIdleTTL)
+	if s.expiry == nil {
+		s.expiry = time.AfterFunc(p.flags.PoolIdleTTL, func() { p.overdue(s) })
+	} else {
+		s.expiry.Reset(p.flags.PoolIdleTTL)
+	}
 	p.idle = append(p.idle, s)
 	p.count.idle.Inc()
 }
 
-// drop ends a connection whose exchange did not end well.
+// drop closes a connection so that nothing that is still on its way, in either
+// direction, is of use to anyone.
 func (p *pool) drop(s *session) {
-	defer p.leave()
-	p.destroy(s)
-}
-
-// destroy closes a connection so that nothing that is still on its way, in
-// either direction, is of use to anyone.
-func (p *pool) destroy(s *session) {
 	p.count.destroyed.Inc()
 	if tcp, ok := s.Conn.(interface{ SetLinger(sec int) error }); ok {
 		_ = tcp.SetLinger(0)
@@ -148,15 +146,19 @@ func (p *pool) destroy(s *session) {
 	_ = s.Close()
 }
 
-func (p *pool) expire(s *session) {
+// overdue ends a connection that is idle at its expiry; pop may have been
+// faster.
+func (p *pool) overdue(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := slices.Index(p.idle, s)
-	if i < 0 {
-		return
+	if i := slices.Index(p.idle, s); i >= 0 {
+		p.idle = slices.Delete(p.idle, i, i+1)
+		p.count.idle.Dec()
+		p.expire(s)
 	}
-	p.idle = slices.Delete(p.idle, i, i+1)
-	p.count.idle.Dec()
+}
+
+func (p *pool) expire(s *session) {
 	p.count.expired.Inc()
 	_ = s.Close()
 }
@@ -188,20 +190,24 @@ func (p *pool) connect(ctx context.Context, deadline time.Time) (net.Conn, error
 			break
 		}
 		at := (first + i) % len(p.flags.CoreAddr)
-		dialCtx, cancel := context.WithTimeout(ctx, left)
-		conn, err := p.dial(dialCtx, "tcp", p.flags.CoreAddr[at])
-		cancel()
+		conn, err := p.reach(ctx, p.flags.CoreAddr[at], left)
 		if err == nil {
 			p.address.Store(int64(at))
 			return conn, nil
 		}
 		last = err
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w: %w", ErrAbandoned, ctx.Err())
+			return nil, abandoned(ctx)
 		}
 	}
 	if last == nil {
 		return nil, ErrNoTime
 	}
 	return nil, fmt.Errorf("%w: %w", ErrConnect, last)
+}
+
+func (p *pool) reach(ctx context.Context, address string, within time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return p.dial(ctx, "tcp", address)
 }

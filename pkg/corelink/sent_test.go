@@ -24,7 +24,7 @@ func recorded(dial corelink.Dialer, to *[]string) corelink.Dialer {
 }
 
 func TestExchange_DialRefused(t *testing.T) {
-	res := newLink(patient(refusing(t)), dialer()).Exchange(t.Context(), callFor(t, paymentID))
+	res := newLink(t, patient(refusing(t)), dialer()).Exchange(t.Context(), callFor(t, paymentID))
 	expect(t, res, want{corelink.SentNone, corelink.ErrConnect, 0})
 	if !errors.Is(res.Err, syscall.ECONNREFUSED) {
 		t.Errorf("error %v does not say why", res.Err)
@@ -35,7 +35,7 @@ func TestExchange_NextAddressWhenOneRefuses(t *testing.T) {
 	h := serve(t, answering(approval(paymentID)))
 	first := refusing(t)
 	var dialed []string
-	link := newLink(patient(first, h.addr, refusing(t)), recorded(dialer(), &dialed))
+	link := newLink(t, patient(first, h.addr, refusing(t)), recorded(dialer(), &dialed))
 	res := link.Exchange(t.Context(), callFor(t, paymentID))
 	expect(t, res, want{corelink.SentAll, nil, telegram.AnswerLength})
 	if !slices.Equal(dialed, []string{first, h.addr}) {
@@ -45,7 +45,7 @@ func TestExchange_NextAddressWhenOneRefuses(t *testing.T) {
 
 func TestExchange_AllAddressesRefuse(t *testing.T) {
 	var dialed []string
-	link := newLink(patient(refusing(t), refusing(t), refusing(t)), recorded(dialer(), &dialed))
+	link := newLink(t, patient(refusing(t), refusing(t), refusing(t)), recorded(dialer(), &dialed))
 	expect(t, link.Exchange(t.Context(), callFor(t, paymentID)), want{corelink.SentNone, corelink.ErrConnect, 0})
 	if len(dialed) != 3 {
 		t.Errorf("dialed %v, want all three once", dialed)
@@ -57,7 +57,7 @@ func TestExchange_AllAddressesRefuse(t *testing.T) {
 func TestExchange_NothingIsSentTwice(t *testing.T) {
 	first := serve(t, sendAndClose(nil))
 	var dialed []string
-	link := newLink(patient(first.addr, refusing(t)), recorded(dialer(), &dialed))
+	link := newLink(t, patient(first.addr, refusing(t)), recorded(dialer(), &dialed))
 	call := callFor(t, paymentID)
 	call.Kind = corelink.Inquiry
 	expect(t, link.Exchange(t.Context(), call), want{corelink.SentAll, corelink.ErrClosed, 0})
@@ -70,7 +70,7 @@ func TestExchange_DeadlineGoneBeforeItBegins(t *testing.T) {
 	var dialed []string
 	call := callFor(t, paymentID)
 	call.Deadline = time.Now()
-	res := newLink(patient("core"), recorded(dialer(), &dialed)).Exchange(t.Context(), call)
+	res := newLink(t, patient("core"), recorded(dialer(), &dialed)).Exchange(t.Context(), call)
 	expect(t, res, want{corelink.SentNone, corelink.ErrNoTime, 0})
 	if len(dialed) != 0 {
 		t.Errorf("dialed %v", dialed)
@@ -90,7 +90,7 @@ func TestExchange_NotReady(t *testing.T) {
 	h := serve(t, untouched)
 	errMissed := errors.New("window missed")
 	connected, asked := false, 0
-	link := newLink(patient(h.addr), func(ctx context.Context, network, addr string) (net.Conn, error) {
+	link := newLink(t, patient(h.addr), func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dialer()(ctx, network, addr)
 		connected = err == nil
 		return conn, err
@@ -116,7 +116,7 @@ func TestExchange_NotReady(t *testing.T) {
 func TestExchange_ReadyIsNotAskedWithoutConnection(t *testing.T) {
 	call := callFor(t, paymentID)
 	call.Ready = func() error { t.Error("asked"); return nil }
-	res := newLink(patient(refusing(t)), dialer()).Exchange(t.Context(), call)
+	res := newLink(t, patient(refusing(t)), dialer()).Exchange(t.Context(), call)
 	expect(t, res, want{corelink.SentNone, corelink.ErrConnect, 0})
 }
 
@@ -124,7 +124,7 @@ func TestExchange_ReadyIsNotAskedWithoutConnection(t *testing.T) {
 func TestExchange_ResetBeforeTheWrite(t *testing.T) {
 	connected := make(chan struct{})
 	h := serve(t, func(conn *net.TCPConn) error { <-connected; return conn.SetLinger(0) })
-	link := newLink(patient(h.addr), func(ctx context.Context, network, addr string) (net.Conn, error) {
+	link := newLink(t, patient(h.addr), func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dialer()(ctx, network, addr)
 		close(connected)
 		if err != nil {
@@ -182,7 +182,7 @@ func TestExchange_WriteNotTakenWhole(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			conn := &fakeConn{takes: c.takes, writeErr: c.err}
-			res := newLink(patient("core"), conn.dial()).Exchange(t.Context(), callFor(t, paymentID))
+			res := newLink(t, patient("core"), conn.dial()).Exchange(t.Context(), callFor(t, paymentID))
 			expect(t, res, c.want)
 			if !errors.Is(res.Err, corelink.ErrWrite) || strings.Contains(res.Err.Error(), "%!") {
 				t.Errorf("error %q", res.Err)
@@ -196,7 +196,7 @@ func TestExchange_WriteNotTakenWhole(t *testing.T) {
 
 func TestExchange_ConnectionThatTakesNoDeadlineIsNotUsed(t *testing.T) {
 	conn := &fakeConn{deadlineErr: net.ErrClosed}
-	res := newLink(patient("core"), conn.dial()).Exchange(t.Context(), callFor(t, paymentID))
+	res := newLink(t, patient("core"), conn.dial()).Exchange(t.Context(), callFor(t, paymentID))
 	expect(t, res, want{corelink.SentNone, corelink.ErrConnect, 0})
 	if conn.writes != 0 || conn.closed != 1 {
 		t.Errorf("%d writes, %d closes", conn.writes, conn.closed)

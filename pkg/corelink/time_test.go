@@ -78,7 +78,7 @@ func TestExchange_SlowCoreCostsTheReadTimeout(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				link := newLink(customary("core"), slowDial(c.dial, piped(silent)))
+				link := newLink(t, customary("core"), slowDial(c.dial, piped(silent)))
 				took(t.Context(), t, link, callWithin(t, c.left), c.took, want{corelink.SentAll, corelink.ErrTimeout, 0})
 			})
 		})
@@ -88,7 +88,7 @@ func TestExchange_SlowCoreCostsTheReadTimeout(t *testing.T) {
 func TestExchange_ConnectingUsesUpTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &fakeConn{}
-		link := newLink(customary("core"), slowDial(2*time.Second, conn.dial()))
+		link := newLink(t, customary("core"), slowDial(2*time.Second, conn.dial()))
 		took(t.Context(), t, link, callWithin(t, 2*time.Second), 2*time.Second, want{corelink.SentNone, corelink.ErrNoTime, 0})
 		if conn.writes != 0 || conn.closed != 1 {
 			t.Errorf("%d writes, %d closes", conn.writes, conn.closed)
@@ -110,7 +110,7 @@ func TestExchange_BlackHole(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				link := newLink(customary(c.addrs...), blackHole)
+				link := newLink(t, customary(c.addrs...), blackHole)
 				took(t.Context(), t, link, callWithin(t, c.left), c.took, want{corelink.SentNone, corelink.ErrConnect, 0})
 			})
 		})
@@ -124,7 +124,7 @@ func TestExchange_NextAddressAfterABlackHole(t *testing.T) {
 				_, _ = conn.Write(approval(paymentID))
 			}
 		})
-		link := newLink(customary("hole", "core"), func(ctx context.Context, network, addr string) (net.Conn, error) {
+		link := newLink(t, customary("hole", "core"), func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if addr == "hole" {
 				return blackHole(ctx, network, addr)
 			}
@@ -163,7 +163,7 @@ func TestExchange_TrickledAnswer(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				link := newLink(customary("core"), piped(trickle(c.gap)))
+				link := newLink(t, customary("core"), piped(trickle(c.gap)))
 				took(t.Context(), t, link, callWithin(t, 5*time.Second), c.took, c.want)
 			})
 		})
@@ -189,7 +189,7 @@ func TestExchange_TrickleGainsNoTimeOnASocket(t *testing.T) {
 	flags := patient(h.addr)
 	flags.ReadTimeout = 50 * time.Millisecond
 	start := time.Now()
-	res := newLink(flags, dialer()).Exchange(t.Context(), callFor(t, paymentID))
+	res := newLink(t, flags, dialer()).Exchange(t.Context(), callFor(t, paymentID))
 	expect(t, res, want{corelink.SentAll, corelink.ErrTimeout, anyBytes})
 	if elapsed := time.Since(start); elapsed < flags.ReadTimeout {
 		t.Errorf("took %v, want at least %v", elapsed, flags.ReadTimeout)
@@ -206,7 +206,7 @@ func TestExchange_CoreThatNeverReads(t *testing.T) {
 		h := serve(t, func(*net.TCPConn) error { <-release; return nil })
 		flags := patient(h.addr)
 		flags.ReadTimeout = 30 * time.Millisecond
-		res := newLink(flags, dialer()).Exchange(t.Context(), callFor(t, paymentID))
+		res := newLink(t, flags, dialer()).Exchange(t.Context(), callFor(t, paymentID))
 		expect(t, res, want{corelink.SentAll, corelink.ErrTimeout, 0})
 	})
 	for name, c := range map[string]struct {
@@ -218,7 +218,7 @@ func TestExchange_CoreThatNeverReads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				link := newLink(customary("core"), piped(stalling(c.reads)))
+				link := newLink(t, customary("core"), piped(stalling(c.reads)))
 				took(t.Context(), t, link, callWithin(t, 5*time.Second), 3*time.Second, want{c.sent, corelink.ErrWrite, 0})
 			})
 		})
