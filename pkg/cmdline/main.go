@@ -28,9 +28,27 @@ func Main(run func(ctx context.Context, args []string) error) {
 	}()
 
 	err := run(ctx, os.Args[1:])
-	if err != nil && !errors.Is(err, ErrHelp) {
+	if err != nil && !errors.Is(err, ErrHelp) && !errors.As(err, new(*loggedError)) {
 		// If stderr is gone, the exit code still tells.
 		_, _ = fmt.Fprintf(os.Stderr, "%s: %s\n", filepath.Base(os.Args[0]), oneLine(err.Error()))
 	}
 	os.Exit(ExitCode(err))
 }
+
+// Stopped is the last line of a binary's log: how it ended. What it returns is
+// for run to return: Main then adds no line that is not the log's.
+func Stopped(ctx context.Context, logger *slog.Logger, err error) error {
+	if err == nil {
+		logger.InfoContext(ctx, "stopped", "clean", true)
+		return nil
+	}
+	logger.ErrorContext(ctx, "stopped", "clean", false, "error", err)
+	return &loggedError{err}
+}
+
+// loggedError is an error that the log has already.
+type loggedError struct{ err error }
+
+func (e *loggedError) Error() string { return e.err.Error() }
+
+func (e *loggedError) Unwrap() error { return e.err }

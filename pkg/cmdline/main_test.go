@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -32,6 +33,8 @@ func binary(ctx context.Context, args []string, end string) error {
 		return fmt.Errorf("parse: %w", cmdline.ErrHelp)
 	case "usage":
 		return cmdline.Usagef("--retries: bad\nvalue")
+	case "logged":
+		return fmt.Errorf("stop: %w", cmdline.Stopped(ctx, slog.New(slog.DiscardHandler), errors.New("rows were lost")))
 	case "failure":
 		return errors.New("rows were\r\nlost")
 	case "signal":
@@ -73,6 +76,7 @@ func TestMain_ExitCodeAndOneLineOnStderr(t *testing.T) {
 		{"help", 0, ""},
 		{"usage", 2, ": --retries: bad value\n"},
 		{"failure", 1, ": rows were  lost\n"},
+		{"logged", 1, ""},
 	} {
 		t.Run(c.end, func(t *testing.T) {
 			cmd, out, stderr := start(t, c.end, "a", "b")

@@ -102,7 +102,7 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 	// ctx is done; what is left has a budget of its own.
 	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer done()
-	return errors.Join(served, shutdown(stopping, logger, server, linkEnded))
+	return cmdline.Stopped(ctx, logger, errors.Join(served, shutdown(stopping, server, linkEnded)))
 }
 
 // openBank makes the bank of what its book holds, and says how much that is.
@@ -120,7 +120,7 @@ func openBank(ctx context.Context, cfg config, logger *slog.Logger, book simulat
 
 // shutdown lets running rpcs and the frames that are being answered come to an
 // end, until ctx is done. The link port has been told to stop already.
-func shutdown(ctx context.Context, logger *slog.Logger, server *rpcserver.Server, linkEnded <-chan error) error {
+func shutdown(ctx context.Context, server *rpcserver.Server, linkEnded <-chan error) error {
 	err := server.Stop(ctx)
 	select {
 	case linkErr := <-linkEnded:
@@ -128,6 +128,5 @@ func shutdown(ctx context.Context, logger *slog.Logger, server *rpcserver.Server
 	case <-ctx.Done():
 		err = errors.Join(err, errors.New("connections of the link port did not end in time"))
 	}
-	logger.InfoContext(ctx, "stopped", "clean", err == nil)
 	return err
 }

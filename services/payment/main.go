@@ -92,8 +92,7 @@ func run(ctx context.Context, args []string) error {
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer cancel()
 	err = errors.Join(served, shutdown(budget, server, service), request.Close(), query.Close(), store.Close())
-	logger.InfoContext(ctx, "stopped", "clean", err == nil)
-	return err
+	return cmdline.Stopped(ctx, logger, err)
 }
 
 // drainReserve is what is kept of the shutdown's budget for exchanges whose

@@ -102,8 +102,7 @@ func run(ctx context.Context, args []string) error {
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer cancel()
 	err = errors.Join(served, shutdown(budget, server, swept), request.Close(), query.Close(), store.Close())
-	logger.InfoContext(ctx, "stopped", "clean", err == nil)
-	return err
+	return cmdline.Stopped(ctx, logger, err)
 }
 
 // shutdown stops taking calls and lets the rows at hand come to an end and their
