@@ -11,6 +11,9 @@ SERVICES := payment corebank reconciler demo
 MODULES  := proto pkg services
 REPORT   := $(CURDIR)/.cache/conformance.txt
 
+# Real processes, and many of them: they are tested when nothing else is.
+ALONE    := gwanmun/services/integration$$
+
 # The race detector needs cgo, cgo needs a C compiler.
 CC_FOUND := $(shell command -v $${CC:-cc} 2>/dev/null || command -v gcc 2>/dev/null)
 ifeq ($(CC_FOUND),)
@@ -50,7 +53,8 @@ up: build ## Run the three on their fixed ports until Ctrl-C
 test: ## Run every test that a contributor must see pass
 	@echo "$(RACE_SAY)"
 	@mkdir -p $(dir $(REPORT)) && rm -f $(REPORT)
-	GWANMUN_CONFORMANCE_REPORT=$(REPORT) $(GO) test $(RACE) -count=1 -timeout 15m work
+	GWANMUN_CONFORMANCE_REPORT=$(REPORT) $(GO) test $(RACE) -count=1 -timeout 15m $$($(GO) list work | grep -v $(ALONE))
+	$(GO) test $(RACE) -count=1 -timeout 15m ./services/integration
 	cd tools/plugins && GOWORK=off $(GO) test -count=1 ./...
 	@echo "the conformance suite of the ledger ran over:"
 	@sort -u $(REPORT)

@@ -136,6 +136,9 @@ func TestBalance_RefusalsAreRecordedBehindAndBounded(t *testing.T) {
 			if page.Totals[0].Count+int64(dropped) != asked || page.Totals[0].Count < places {
 				t.Errorf("%d rows and %v dropped, of %d", page.Totals[0].Count, dropped, asked)
 			}
+			if n := h.log.times("WARN rows not recorded: too many waited"); n != 1 {
+				t.Errorf("the loss is told %d times", n)
+			}
 		})
 }
 

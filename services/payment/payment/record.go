@@ -48,7 +48,7 @@ func (s *Service) recordBehind(ctx context.Context, t ledger.Transaction) {
 	defer s.mu.Unlock()
 	if len(s.behind) >= maxBehind {
 		s.dropped.WithLabelValues(droppedKind(&t)).Inc()
-		s.Logger.WarnContext(ctx, "row not recorded: too many wait", "transaction_id", t.ID, "kind", t.Kind.String())
+		s.overflow++
 		return
 	}
 	s.behind = append(s.behind, t)
@@ -64,10 +64,13 @@ func (s *Service) catchUp(ctx context.Context) {
 	defer s.work.Done()
 	for {
 		s.mu.Lock()
-		rows := s.behind
-		s.behind = nil
+		rows, overflow := s.behind, s.overflow
+		s.behind, s.overflow = nil, 0
 		s.writing = len(rows) > 0
 		s.mu.Unlock()
+		if overflow > 0 { // one line for all of them
+			s.Logger.WarnContext(ctx, "rows not recorded: too many waited", "count", overflow)
+		}
 		if len(rows) == 0 {
 			return
 		}

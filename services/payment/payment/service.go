@@ -95,8 +95,10 @@ type Service struct {
 	stopping bool
 	// behind are rows that are written behind the answer; writing is whether
 	// someone does. Both are guarded by mu.
-	behind  []ledger.Transaction
-	writing bool
+	// overflow is how many found no place since it was last told.
+	behind   []ledger.Transaction
+	writing  bool
+	overflow int
 	// feeds are the payments that someone watches, watchers how many do; both
 	// guarded by mu.
 	feeds    map[tranid.ID]*feed
