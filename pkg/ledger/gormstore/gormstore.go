@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -92,6 +93,9 @@ type Store struct {
 
 	mu    sync.Mutex
 	state error // nil when the book is ready, else why it is not
+
+	// failed is the last write that failed, until a probe succeeds.
+	failed atomic.Pointer[error]
 
 	stop       context.CancelFunc
 	connecting sync.WaitGroup
@@ -208,12 +212,6 @@ func (s *Store) Close() error {
 		return fmt.Errorf("close ledger: %w", err)
 	}
 	return nil
-}
-
-// Ping reports whether the book can be written now. Where the book was refused,
-// it says why.
-func (s *Store) Ping(ctx context.Context) error {
-	return s.write(ctx, "ping ledger", s.dialect.ping)
 }
 
 func (s *Store) setState(err error) {

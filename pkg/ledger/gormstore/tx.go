@@ -66,7 +66,7 @@ func (e *commitError) Unwrap() error { return e.cause }
 // it for another writer's sake, or where nothing was done. f must leave nothing
 // behind outside the database but what it sets anew each time.
 func (s *Store) write(ctx context.Context, doing string, f func(tx *gorm.DB) error) error {
-	return s.try(ctx, doing, s.writeAgain, func(ctx context.Context) error { return s.transact(ctx, f) })
+	return s.noted(s.try(ctx, doing, s.writeAgain, func(ctx context.Context) error { return s.transact(ctx, f) }))
 }
 
 func (s *Store) writeAgain(err error) bool {

@@ -29,12 +29,12 @@ func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admi
 		return err != nil && !s.isVerdict(err) &&
 			(inDoubt || errors.Is(err, errOvertaken) || s.writeAgain(err))
 	}
-	err := s.try(ctx, "create intent "+string(in.ID), again, func(ctx context.Context) error {
+	err := s.noted(s.try(ctx, "create intent "+string(in.ID), again, func(ctx context.Context) error {
 		return s.transact(ctx, func(tx *gorm.DB) (err error) {
 			admission, err = s.admit(tx, &in)
 			return err
 		})
-	})
+	}))
 	if err != nil {
 		return ledger.Admission{}, err
 	}

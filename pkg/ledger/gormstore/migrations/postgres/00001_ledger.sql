@@ -9,6 +9,13 @@ CREATE TABLE hash_key_check (
     check_value bytea NOT NULL CHECK (octet_length(check_value) = 32)
 );
 
+-- What is written to find out whether anything can be, after a write has failed.
+CREATE TABLE write_probe (
+    id     smallint PRIMARY KEY CHECK (id = 1),
+    filler bytea NOT NULL
+);
+INSERT INTO write_probe (id, filler) VALUES (1, '');
+
 CREATE TABLE tranid_blocks (
     business_date date PRIMARY KEY,
     next_number   bigint NOT NULL CHECK (next_number BETWEEN 0 AND 1000000000)

@@ -10,6 +10,13 @@ CREATE TABLE hash_key_check (
     check_value BLOB NOT NULL CHECK (length(check_value) = 32)
 ) STRICT;
 
+-- What is written to find out whether anything can be, after a write has failed.
+CREATE TABLE write_probe (
+    id     INTEGER PRIMARY KEY CHECK (id = 1),
+    filler BLOB NOT NULL
+) STRICT;
+INSERT INTO write_probe (id, filler) VALUES (1, x'');
+
 CREATE TABLE tranid_blocks (
     business_date TEXT PRIMARY KEY,
     next_number   INTEGER NOT NULL CHECK (next_number BETWEEN 0 AND 1000000000)
