@@ -262,7 +262,7 @@ func TestLedger_ThatIsBehindIsRefusedWithoutMigrating(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		for _, name := range []string{"payment", "reconciler"} {
 			p := runToEnd(t, nil, name, append(slices.Clone(db.flags), "--no-migrate")...)
-			if p.code != 1 || !strings.Contains(p.log.text(), "behind") {
+			if p.code != 1 || !strings.Contains(p.log.text(), "migrating is off") {
 				t.Errorf("%s: exit code %d, %s", name, p.code, p.log.text())
 			}
 		}
