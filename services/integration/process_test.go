@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -162,22 +161,20 @@ func (p *process) inspect(t testing.TB) {
 	}
 }
 
-// errEnded says that a process has ended by itself.
-var errEnded = errors.New("it has ended")
-
 // address waits until the process listens under a name, and returns where.
 func (p *process) address(t testing.TB, name string) string {
 	t.Helper()
 	var address string
 	eventually(t, p.name+" listens for "+name, func(context.Context) error {
+		ended := closedWithin(p.exited, 0)
 		for _, line := range p.log.with("msg", "listening") {
 			if line.field("name") == name {
 				address = line.field("address")
 				return nil
 			}
 		}
-		if closedWithin(p.exited, 0) {
-			return fmt.Errorf("%w, with code %d", errEnded, p.code)
+		if ended {
+			t.Fatalf("%s does not listen for %s: it has ended, with code %d", p.name, name, p.code)
 		}
 		return errUnseen
 	})
@@ -218,7 +215,7 @@ func (p *process) awaitReady(t testing.TB) {
 	t.Helper()
 	eventually(t, p.name+" is ready", func(ctx context.Context) error {
 		if closedWithin(p.exited, 0) {
-			return fmt.Errorf("%w, with code %d", errEnded, p.code)
+			t.Fatalf("%s is not ready: it has ended, with code %d", p.name, p.code)
 		}
 		if code, _ := p.fetch(ctx, t, "/readyz"); code != http.StatusOK {
 			return fmt.Errorf("/readyz answers %d", code)

@@ -175,11 +175,11 @@ func TestSIGTERM_OfAReconcilerGivesItsRowsBack(t *testing.T) {
 		const rows, atATime = 16, 8
 		s := newStack(t, db)
 		p := s.startPayment(t)
-		var answers []<-chan told
+		answers := make([]<-chan told, 0, rows)
 		for i := range rows {
 			answers = append(answers, p.begin(t, fmt.Sprintf("key-%d", i), unansweredAccount, 10, netCancel))
 		}
-		var made []string
+		made := make([]string, 0, rows)
 		for _, answer := range answers {
 			made = append(made, (<-answer).id())
 		}
