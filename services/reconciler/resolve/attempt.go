@@ -8,13 +8,14 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 )
 
-// reply says whether the core answered in an attempt. The zero reply is that
-// it was not asked.
+// reply says what the core did about an attempt. The zero reply is that there
+// was nothing to ask.
 type reply uint8
 
 const (
-	replySilent   reply = iota + 1 // asked, and not one valid answer
-	replyAnswered                  // at least one valid answer
+	replyUnsent   reply = iota + 1 // nothing could be sent: no connection, an open circuit
+	replySilent                    // asked, and nothing came back
+	replyAnswered                  // something came back, be it garbage
 )
 
 // attempt is one try to make one claimed row final. It belongs to one
@@ -34,8 +35,8 @@ type attempt struct {
 }
 
 // attempt tries to make a claimed row final. When it returns without error, the
-// claim has ended: the row is final or postponed, or another has it. A panic is
-// a *PanicError.
+// claim has ended: the row is final or postponed, or another has it; or nothing
+// could be sent, and the claim is to be given back. A panic is a *PanicError.
 func (r *Resolver) attempt(ctx context.Context, claim ledger.Claim, by ledger.Actor) (*attempt, error) {
 	a := &attempt{r: r, claim: claim, by: by, row: claim.Transaction}
 	return a, guarded(func() error { return a.run(ctx) })
@@ -72,6 +73,7 @@ func (a *attempt) decided() bool {
 
 // ask makes the status inquiry.
 func (a *attempt) ask(ctx context.Context) (verdict, error) {
+	begun := a.r.opts.Now()
 	said, step, err := a.r.inquire(ctx, a.row.ID)
 	if err != nil {
 		return verdict{}, err
@@ -80,8 +82,15 @@ func (a *attempt) ask(ctx context.Context) (verdict, error) {
 	v := afterInquiry(&a.row, said)
 	step.Outcome = v.why
 	if said == inquiryUnanswered {
-		a.reply = replySilent
 		step.Outcome = unsaid("status inquiry", &step)
+		a.reply = replySilent
+		switch {
+		case step.MTI == "":
+			a.reply = replyUnsent
+		case a.r.heardSince(begun):
+			// It is this row that it does not answer: that spends an attempt.
+			v.answered, v.why = true, "the core did not answer the status inquiry, and answered others meanwhile"
+		}
 	}
 	a.steps = append(a.steps, step)
 	return v, nil
@@ -119,6 +128,10 @@ func (a *attempt) conclude(ctx context.Context, v verdict) error {
 		_, err := a.settle(ctx, v)
 		return err
 	case nextWait:
+		if a.reply == replyUnsent {
+			// It was not asked, so it stays due: its claim is given back.
+			return nil
+		}
 		return a.postpone(ctx, v)
 	case nextLeave:
 		// No postponement: it would make due a row that must never be.

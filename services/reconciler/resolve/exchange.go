@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/corelink"
 	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
@@ -39,7 +40,8 @@ func echoes(got, want tranid.ID) error {
 }
 
 // inquire asks the core about a transaction: 0400. Its error is a fault of
-// ours; a core that does not answer is an inquiryUnanswered.
+// ours; a core that does not answer is an inquiryUnanswered, and one that answers
+// something else an inquiryGarbled.
 func (r *Resolver) inquire(ctx context.Context, id tranid.ID) (inquiry, Step, error) {
 	frame, err := telegram.StatusRequest{TranID: id}.AppendTo(nil)
 	if err != nil {
@@ -59,6 +61,9 @@ func (r *Resolver) inquire(ctx context.Context, id tranid.ID) (inquiry, Step, er
 	step := sentStep(frame, &res)
 	if !res.Answered() {
 		r.log.InfoContext(ctx, "status inquiry unanswered", "transaction_id", id, "sent", res.Sent.String(), "error", res.Err)
+		if len(res.Answer) > 0 {
+			return inquiryGarbled, step, nil
+		}
 		return inquiryUnanswered, step, nil
 	}
 	step.Processed, step.ResponseCode, step.CoreMessage = answer.Processed, answer.ResponseCode, answer.Message.Value
@@ -95,7 +100,19 @@ func (r *Resolver) netCancel(ctx context.Context, id tranid.ID) (cancel, Step, e
 func (r *Resolver) exchange(ctx context.Context, call corelink.Call) corelink.Result {
 	call.AnswerLength = telegram.AnswerLength
 	call.Deadline = r.opts.Now().Add(r.opts.ExchangeTime)
-	return r.core.Exchange(ctx, call)
+	res := r.core.Exchange(ctx, call)
+	if len(res.Answer) > 0 {
+		now := r.opts.Now()
+		r.heard.Store(&now)
+	}
+	return res
+}
+
+// heardSince reports whether the core has said anything, to anyone of this
+// process, since then: it does not hang altogether.
+func (r *Resolver) heardSince(t time.Time) bool {
+	heard := r.heard.Load()
+	return heard != nil && !heard.Before(t)
 }
 
 // sentStep is the part of a Step that holds whatever the answer means.
@@ -114,7 +131,7 @@ func sentStep(frame []byte, res *corelink.Result) Step {
 func unsaid(what string, step *Step) string {
 	switch {
 	case step.MTI == "":
-		return "the " + what + " was not sent: no connection to the core"
+		return "the " + what + " was not sent: no way to the core"
 	case len(step.Response) == 0:
 		return "the core did not answer the " + what
 	default:

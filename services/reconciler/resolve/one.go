@@ -54,7 +54,7 @@ func (r *Resolver) ResolveOne(ctx context.Context, id tranid.ID, by ledger.Actor
 		}
 		return Report{}, r.faultOf(ctx, id, err)
 	}
-	if a.row.OperatorOnly() {
+	if a.row.OperatorOnly() || a.reply == replyUnsent {
 		r.giveBack(ctx, claim.Token)
 	}
 	report.Steps = a.steps

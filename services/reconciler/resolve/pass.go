@@ -13,7 +13,7 @@ import (
 
 const (
 	// workers is how many rows one process resolves at once.
-	workers = 8
+	workers = 16
 	// silenceLimit is how many rows in a row the core may leave unanswered
 	// before a pass takes it for unreachable and spares the rest.
 	silenceLimit = 5
@@ -145,6 +145,8 @@ func (p *pass) resolve(ctx context.Context, claim ledger.Claim) {
 	a, err := p.r.attempt(ctx, claim, p.r.sweeper())
 	p.heard(a.reply)
 	switch {
+	case err == nil && a.reply == replyUnsent:
+		p.leave(claim.Token)
 	case err == nil:
 		p.r.poison.remove(id)
 	case ctx.Err() != nil:
@@ -186,7 +188,7 @@ func (p *pass) heard(r reply) {
 	switch r {
 	case replyAnswered:
 		p.silence = 0
-	case replySilent:
+	case replySilent, replyUnsent:
 		p.silence++
 	}
 	silent := p.silence >= silenceLimit

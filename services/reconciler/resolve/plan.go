@@ -12,7 +12,8 @@ import (
 type inquiry uint8
 
 const (
-	inquiryUnanswered inquiry = iota + 1 // no valid answer, for whatever reason
+	inquiryUnanswered inquiry = iota + 1 // nothing came back, or nothing was sent
+	inquiryGarbled                       // what came back is no answer to it
 	inquiryUnusable                      // a valid answer from which nothing follows
 	inquiryDone                          // 01: the debit was done and stands
 	inquiryNotDone                       // 02: it was not done
@@ -137,6 +138,8 @@ func afterInquiry(t *ledger.Transaction, i inquiry) verdict {
 			"the core has canceled it (status inquiry 03)")
 	case inquiryUnusable:
 		return verdict{next: nextWait, answered: true, why: "the core answered the status inquiry, and nothing follows from it"}
+	case inquiryGarbled:
+		return verdict{next: nextWait, answered: true, why: "what came back is no answer to the status inquiry"}
 	default:
 		return verdict{next: nextWait, why: "no valid answer to the status inquiry"}
 	}

@@ -106,6 +106,8 @@ type Resolver struct {
 	poison  *poisonRows
 	// swept is when the last pass ended, or Run began.
 	swept atomic.Pointer[time.Time]
+	// heard is when the core last said anything.
+	heard atomic.Pointer[time.Time]
 }
 
 // New returns a Resolver and registers its metrics. It starts nothing: Run does.
