@@ -126,9 +126,24 @@ func (g *gate) refuse() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.listener != nil {
+		deafen(g.listener)
 		_ = g.listener.Close()
 		g.listener = nil
 	}
+}
+
+// deafen ends the listening of a socket itself. To close it is not enough: a
+// child that is being started elsewhere has a copy until it is another program.
+func deafen(listener net.Listener) {
+	socket, ok := listener.(syscall.Conn)
+	if !ok {
+		return
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return // it is closed
+	}
+	_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 }
 
 // sever resets every connection that is open.
