@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 )
@@ -17,6 +18,11 @@ const (
 	replySilent                    // asked, and nothing came back
 	replyAnswered                  // something came back, be it garbage
 )
+
+// heardWindow is how long before an inquiry the core may have been heard for its
+// silence to be about the row: a connection that it closes at once leaves no time
+// to hear anything meanwhile.
+const heardWindow = 3 * time.Second
 
 // attempt is one try to make one claimed row final. It belongs to one
 // goroutine.
@@ -73,7 +79,7 @@ func (a *attempt) decided() bool {
 
 // ask makes the status inquiry.
 func (a *attempt) ask(ctx context.Context) (verdict, error) {
-	begun := a.r.opts.Now()
+	since := a.r.opts.Now().Add(-heardWindow)
 	said, step, err := a.r.inquire(ctx, a.row.ID)
 	if err != nil {
 		return verdict{}, err
@@ -87,7 +93,7 @@ func (a *attempt) ask(ctx context.Context) (verdict, error) {
 		switch {
 		case step.MTI == "":
 			a.reply = replyUnsent
-		case a.r.heardSince(begun):
+		case a.r.heardSince(since):
 			// It is this row that it does not answer: that spends an attempt.
 			v.answered, v.why = true, "the core did not answer the status inquiry, and answered others meanwhile"
 		}
@@ -116,6 +122,9 @@ func (a *attempt) undo(ctx context.Context, v verdict) error {
 	step.Outcome = v.why
 	if said == cancelUnanswered {
 		step.Outcome = unsaid("net cancel", &step)
+		if step.MTI == "" { // not sent, so nothing is spent
+			v.answered = false
+		}
 	}
 	a.steps = append(a.steps, step)
 	return a.conclude(ctx, v)

@@ -48,9 +48,11 @@ func (r *Resolver) inquire(ctx context.Context, id tranid.ID) (inquiry, Step, er
 		return 0, Step{}, fmt.Errorf("encode the status inquiry about %s: %w", id, err)
 	}
 	var answer telegram.StatusAnswer
+	garbled := false
 	res := r.exchange(ctx, corelink.Call{
 		Tx: corelink.TxStatusInquiry, Kind: corelink.Inquiry, Frame: frame,
 		Check: func(b []byte) error {
+			garbled = true // until all of it is right
 			var err error
 			if answer, err = telegram.ParseStatusAnswer(b); err != nil {
 				return err
@@ -61,7 +63,7 @@ func (r *Resolver) inquire(ctx context.Context, id tranid.ID) (inquiry, Step, er
 	step := sentStep(frame, &res)
 	if !res.Answered() {
 		r.log.InfoContext(ctx, "status inquiry unanswered", "transaction_id", id, "sent", res.Sent.String(), "error", res.Err)
-		if len(res.Answer) > 0 {
+		if garbled || len(res.Answer) > 0 {
 			return inquiryGarbled, step, nil
 		}
 		return inquiryUnanswered, step, nil

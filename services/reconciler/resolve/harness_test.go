@@ -56,6 +56,12 @@ func newHouse(store ledger.Store, flags Flags, now func() time.Time) *house {
 	return h
 }
 
+// sweep is one pass over everything.
+func (h *house) sweep(ctx context.Context) {
+	h.Resolver.sweep(ctx)
+	h.review(ctx)
+}
+
 func newResolver(store ledger.Store, core Core, flags Flags, now func() time.Time, logs slog.Handler, registry prometheus.Registerer) *Resolver {
 	return New(store, core, Options{
 		Flags: flags, ExchangeTime: 5 * time.Second, StopGrace: 7 * time.Second,

@@ -12,8 +12,11 @@ import (
 )
 
 const (
-	// workers is how many rows one process resolves at once.
-	workers = 16
+	// workers is how many due rows one process resolves at once, reviewers how
+	// many of those in review. Together they leave connections to the core (16)
+	// for operators.
+	workers   = 12
+	reviewers = 2
 	// silenceLimit is how many rows in a row the core may leave unanswered
 	// before a pass takes it for unreachable and spares the rest.
 	silenceLimit = 5
@@ -56,7 +59,11 @@ func (p *pass) run(ctx context.Context, until time.Time) error {
 	rows, stop := outlive(ctx, p.r.opts.StopGrace)
 	defer stop()
 	var crew sync.WaitGroup
-	for range workers {
+	crewSize := workers
+	if p.review {
+		crewSize = reviewers
+	}
+	for range crewSize {
 		crew.Go(func() {
 			for claim := range p.queue {
 				p.resolveGuarded(rows, claim)

@@ -28,6 +28,7 @@ func ignores(ignored func(tranid.ID) bool) answering {
 func TestSweep_ARowThatAloneGetsNoAnswerNeedsReview(t *testing.T) {
 	for name, bad := range map[string]answering{
 		"ignored": silent,
+		"closed":  closed,
 		"garbled": func(_ context.Context, call corelink.Call, _ string, id tranid.ID) corelink.Result {
 			return delivered(call, answer0410(tranid.New(id.Date(), 999_999), "02", "0000"))
 		},
@@ -118,6 +119,25 @@ func TestSweep_WhatCouldNotBeSentWasNotAsked(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A net cancel that could not be sent spends nothing, though the inquiry before
+// it was answered.
+func TestSweep_ANetCancelThatCouldNotBeSentSpendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(nil, testFlags(), time.Now)
+		id := put(t, h.store, time.Now, unknown{number: 1})
+		h.core.answers(func(ctx context.Context, call corelink.Call, mti string, id tranid.ID) corelink.Result {
+			if mti == "0420" {
+				return corelink.Result{Sent: corelink.SentNone, Err: resilience.ErrOpen}
+			}
+			return says("01", "")(ctx, call, mti, id)
+		})
+		h.sweep(t.Context())
+		if row := get(t, h.store, id); row.ResolveAttempts != 0 || row.Decision != ledger.DecisionCancel {
+			t.Errorf("%d attempts, decision %s", row.ResolveAttempts, row.Decision)
+		}
+	})
 }
 
 // A fresh row is asked about before those that were ignored before.

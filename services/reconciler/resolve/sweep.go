@@ -24,6 +24,7 @@ func (r *Resolver) Run(ctx context.Context) {
 	r.swept.Store(&now)
 	var loops sync.WaitGroup
 	loops.Go(func() { r.every(ctx, r.sweep) })
+	loops.Go(func() { r.every(ctx, r.review) })
 	loops.Go(func() { r.every(ctx, r.count) })
 	loops.Wait()
 }
@@ -44,33 +45,39 @@ func (r *Resolver) every(ctx context.Context, work func(context.Context)) {
 	}
 }
 
-// sweep is one pass: adopt what was abandoned, resolve what is due, and then
-// one batch of what is in review, which thereby never holds up the rest.
+// sweep is one pass: adopt what was abandoned and resolve what is due.
 func (r *Resolver) sweep(ctx context.Context) {
 	until := r.opts.Now().Add(r.passTime())
 	err := r.adopt(ctx, until)
 	if err == nil {
 		err = newPass(r, false).run(ctx, until)
 	}
-	// Rows that are never answered, and nothing else, may have cut the pass
-	// short: that is no reason to forget those in review.
-	if err == nil || errors.Is(err, errSilent) {
-		if again := newPass(r, true).run(ctx, until); again != nil {
-			err = again
-		}
-	}
-	if errors.As(err, new(*PanicError)) {
-		// No heartbeat: should every pass end like this, readiness tells.
-		r.logFault(ctx, "sweep failed", err)
-		return
-	}
-	if err != nil && ctx.Err() == nil {
-		r.log.WarnContext(ctx, "sweep cut short", "error", err)
+	if r.cutShort(ctx, err) {
+		return // no heartbeat: should every pass end like this, readiness tells
 	}
 	now := r.opts.Now()
 	r.swept.Store(&now)
 	r.metrics.lastPass.Set(float64(now.Unix()))
 	r.metrics.poison.Set(float64(r.poison.count()))
+}
+
+// review is one pass over one batch of the rows in review. It has workers and a
+// rhythm of its own, so that those rows never hold up the others, nor are
+// forgotten for them.
+func (r *Resolver) review(ctx context.Context) {
+	r.cutShort(ctx, newPass(r, true).run(ctx, r.opts.Now().Add(r.passTime())))
+}
+
+// cutShort tells why a pass ended early, if it did, and whether by a panic.
+func (r *Resolver) cutShort(ctx context.Context, err error) (panicked bool) {
+	switch {
+	case errors.As(err, new(*PanicError)):
+		r.logFault(ctx, "sweep failed", err)
+		return true
+	case err != nil && ctx.Err() == nil:
+		r.log.WarnContext(ctx, "sweep cut short", "error", err)
+	}
+	return false
 }
 
 // adopt takes over rows whose exchange never ended.
