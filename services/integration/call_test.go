@@ -25,7 +25,7 @@ const (
 	netCancel = ledgerv1.ResolutionPolicy_RESOLUTION_POLICY_NET_CANCEL
 
 	// callFor is how long a caller waits who is in no hurry.
-	callFor = 20 * time.Second
+	callFor = 40 * time.Second
 	// ordinary is an account without a habit, and its mask.
 	ordinary, ordinaryMasked = "12345678901234", "123456****1234"
 

@@ -1,16 +1,20 @@
 package integration
 
 import (
+	"context"
+	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
 	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
+	paymentv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/payment/v1"
 )
 
 // farAdoption makes a payment service whose rows are adopted only seconds after
 // they ought to have ended, so that a test can look at them before.
-var farAdoption = []string{"--deadline=6s", "--read-timeout=6s"}
+var farAdoption = []string{"--deadline=6s", "--read-timeout=6s", "--send-window=5s", "--adopt-margin=3s"}
 
 // victim is one payment of a payment service that is about to be killed, and
 // what is to become of it.
@@ -50,16 +54,24 @@ func identify(t *testing.T, observer *payment, victims []*victim) (ids []string)
 // then everything ends as it should, and only the rows' own frames ever left.
 func aftermath(t *testing.T, s *stack, observer *payment, victims []*victim) *books {
 	t.Helper()
+	var calls sync.WaitGroup
 	for i, v := range victims {
 		if a := <-v.answer; a.code != codes.Unavailable || a.info != nil {
 			t.Errorf("the caller of %s is told %s", v.key, a)
 		}
-		again := observer.pay(t, v.key, ordinary, 10_000+int64(i), v.policy)
-		if again.code != codes.Aborted || again.reason() != "IN_PROGRESS" || again.id() != v.row.GetTransactionId() ||
-			again.row.GetStatus() != requested || !again.replayed {
-			t.Errorf("%s at once again: %s", v.key, again)
-		}
+		calls.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+			defer cancel()
+			again := observer.payWith(ctx, t, &paymentv1.CreatePaymentRequest{
+				IdempotencyKey: v.key, AccountNumber: ordinary, Amount: 10_000 + int64(i), ResolutionPolicy: v.policy,
+			})
+			if again.code != codes.Aborted || again.reason() != "IN_PROGRESS" || again.id() != v.row.GetTransactionId() ||
+				again.row.GetStatus() != requested || !again.replayed {
+				t.Errorf("%s at once again: %s", v.key, again)
+			}
+		})
 	}
+	calls.Wait()
 	reborn := s.startPayment(t)
 	for _, v := range victims {
 		reborn.follow(t, v.row.GetTransactionId())

@@ -83,67 +83,85 @@ var habits = []struct {
 	{"66666666666666", netCanceled, confirmed, noMatter},
 	{"55555555555555", fencedOff, fencedOff, noMatter},
 	{"44444444444444", netCanceled, confirmed, noMatter},
-	// Too slow for a payment service that waits for one second.
+	// Too slow for the payment service that waits for one second.
 	{"33333333333333", netCanceled, confirmed, noMatter},
 	{"22222222222222", declined, declined, declined},
 }
 
+// drippingAccount is answered byte by byte, for 1.2 s.
+const drippingAccount = "33333333333333"
+
 // TestHabits_EveryAccountEndsAsItShould makes a payment under either policy and
-// a balance inquiry from each account with a habit, all at a time.
+// a balance inquiry from each account with a habit.
 func TestHabits_EveryAccountEndsAsItShould(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
-		s := newStack(t, db, "--late-answer=4s")
+		s := newStack(t, db, "--late-answer=5s")
 		p := s.startPayment(t)
-		patient := s.startPayment(t, "--read-timeout=10s", "--deadline=15s")
+		hasty := s.startPayment(t, "--read-timeout=1s")
+		patient := s.startPayment(t, "--read-timeout=15s", "--deadline=20s")
 		s.startReconciler(t)
-
-		made := map[string]ending{}
-		var mu sync.Mutex
-		note := func(a told, e ending) {
-			mu.Lock()
-			defer mu.Unlock()
-			made[a.id()] = e
-		}
-		var calls sync.WaitGroup
+		m := &made{endings: map[string]ending{}}
 		for i, h := range habits {
-			calls.Go(func() {
-				a := p.pay(t, fmt.Sprintf("cancel-%d", i), h.number, 1000+int64(i), netCancel)
-				a.expect(t, h.number+" under NET_CANCEL", h.whenCanceled)
-				note(a, h.whenCanceled)
-			})
-			calls.Go(func() {
-				a := p.pay(t, fmt.Sprintf("confirm-%d", i), h.number, 2000+int64(i), confirm)
-				a.expect(t, h.number+" under CONFIRM", h.whenConfirmed)
-				note(a, h.whenConfirmed)
-			})
-			calls.Go(func() {
-				a := p.ask(t, h.number)
-				a.expect(t, "the balance of "+h.number, h.b)
-				note(a, h.b)
-			})
-		}
-		calls.Go(func() {
-			a := patient.pay(t, "patient", "33333333333333", 3000, netCancel)
-			a.expect(t, "byte by byte, for one who waits", done)
-			note(a, done)
-		})
-		calls.Wait()
-		for id, e := range made {
-			if e == fencedOff && len(s.wire.sightings(fromCore, "0410", id)) == 0 {
-				p.follow(t, id)
+			who := p
+			if h.number == drippingAccount {
+				who = hasty
 			}
+			m.calls.Go(func() {
+				a := who.pay(t, fmt.Sprintf("cancel-%d", i), h.number, 1000+int64(i), netCancel)
+				m.note(t, a, h.number+" under NET_CANCEL", h.whenCanceled)
+			})
+			m.calls.Go(func() {
+				a := who.pay(t, fmt.Sprintf("confirm-%d", i), h.number, 2000+int64(i), confirm)
+				m.note(t, a, h.number+" under CONFIRM", h.whenConfirmed)
+			})
 		}
-		if len(made) != 3*len(habits)+1 {
-			t.Fatalf("%d transactions, of %d calls", len(made), 3*len(habits)+1)
+		m.calls.Go(func() {
+			a := patient.pay(t, "patient", drippingAccount, 3000, netCancel)
+			m.note(t, a, "byte by byte, for one who waits", done)
+		})
+		m.calls.Wait()
+		for _, h := range habits {
+			who := p
+			if h.number == drippingAccount {
+				who = hasty
+			}
+			m.calls.Go(func() { m.note(t, who.ask(t, h.number), "the balance of "+h.number, h.b) })
+		}
+		m.calls.Wait()
+		// The books are looked at when the late originals have come.
+		for _, id := range m.late {
+			s.wire.await(t, fromCore, "0110", id, 1)
 		}
 		b := s.audit(t, p)
-		for id, want := range made {
+		for id, want := range m.endings {
 			b.expect(t, id, want)
 		}
-		if len(b.rows) != len(made) {
-			t.Errorf("the ledger has %d rows, and %d calls were made", len(b.rows), len(made))
+		if want := 3*len(habits) + 1; len(b.rows) != want || len(m.endings) != want {
+			t.Errorf("the ledger has %d rows, of %d calls", len(b.rows), want)
 		}
 	})
+}
+
+// made is calls, and what is to become of what they made.
+type made struct {
+	calls sync.WaitGroup
+
+	mu      sync.Mutex
+	endings map[string]ending
+	// late are the payments that the core holds.
+	late []string
+}
+
+// note checks what a caller was told, and remembers how it is to end.
+func (m *made) note(t *testing.T, a told, what string, want ending) {
+	t.Helper()
+	a.expect(t, what, want)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.endings[a.id()] = want
+	if strings.HasPrefix(what, heldAccount) {
+		m.late = append(m.late, a.id())
+	}
 }
 
 // expect compares what a caller was told with what was to be told.

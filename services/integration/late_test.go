@@ -66,7 +66,7 @@ func wasFencedBefore(entries []*simulatorv1.JournalEntry, original *simulatorv1.
 // undone; what never comes is FAILED when the window has passed.
 func TestCoreWithoutFence_FailsOnlyAfterTheLateWindow(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
-		const late, window = 3 * time.Second, 9 * time.Second
+		const late, window = 5 * time.Second, 12 * time.Second
 		s := newStack(t, db, "--late-answer="+late.String(), "--no-core-fences")
 		p := s.startPayment(t)
 		s.startReconciler(t, "--core-fences=false", "--late-window="+window.String())

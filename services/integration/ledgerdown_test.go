@@ -75,7 +75,8 @@ func TestLedgerDown_NothingIsSent(t *testing.T) {
 		s := newStack(t, db)
 		s.lossy = true
 		down := newOutage(t, db)
-		p := s.startPayment(t)
+		// What the ledger never took is withdrawn for as long as it may still come.
+		p := s.startPayment(t, "--send-window=5s", "--deadline=5s")
 		r := s.startReconciler(t)
 		first := p.pay(t, "before", ordinary, 10, netCancel)
 		first.expect(t, "before", done)

@@ -34,7 +34,7 @@ func TestOutcome_ByWhatHappensOnTheWire(t *testing.T) {
 		{"the answer is lost, and the connection closed", func(w *wire) { w.cut("0110", 1, 0) }, netCanceled},
 		{"the answer is lost, and the connection reset", func(w *wire) { w.reset("0110", 1) }, netCanceled},
 		{"the answer is cut", func(w *wire) { w.cut("0110", 1, 60) }, netCanceled},
-		{"the answer is late", func(w *wire) { w.delay("0110", 1, 2*time.Second) }, netCanceled},
+		{"the answer is late", func(w *wire) { w.delay("0110", 1, 4*time.Second) }, netCanceled},
 		{"the answer is another transaction's", func(w *wire) { w.bend("0110", 1, write(answerID, "GWMNU20260102000000001")) }, netCanceled},
 		{"the answer is of another type", func(w *wire) { w.bend("0110", 1, write(answerMTI, "0210")) }, netCanceled},
 		{"the answer has no code", func(w *wire) { w.bend("0110", 1, write(answerCode, "00OO")) }, netCanceled},
@@ -129,11 +129,11 @@ func TestSendWindow_ASlowConnectionSendsNothing(t *testing.T) {
 		fd, address := bindPort(t)
 		t.Cleanup(func() { _ = unix.Close(fd) })
 		release := fillBacklog(t, fd, address)
-		p := s.startPayment(t, "--core-addr="+address, "--deadline=15s", "--connect-timeout=15s")
+		p := s.startPayment(t, "--core-addr="+address, "--send-window=6s", "--deadline=30s", "--connect-timeout=30s")
 		answer := p.begin(t, "key", ordinary, 100, netCancel)
 		row := observer.byKey(t, "key")
 		eventually(t, "the window is over", func(context.Context) error {
-			if time.Since(row.GetRequestedAt().AsTime()) < 3500*time.Millisecond {
+			if time.Since(row.GetRequestedAt().AsTime()) < 6500*time.Millisecond {
 				return errUnseen
 			}
 			return nil

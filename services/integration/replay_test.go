@@ -103,7 +103,7 @@ func TestReplay_InEveryFinalState(t *testing.T) {
 func TestReplay_InProgressAndUnknown(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		s := newStack(t, db)
-		p, another := s.startPayment(t, "--read-timeout=6s", "--deadline=8s"), s.startPayment(t)
+		p, another := s.startPayment(t, "--read-timeout=12s", "--deadline=14s"), s.startPayment(t)
 		k := &standing{key: "key", number: ordinary, code: codes.Aborted, reason: "IN_PROGRESS", status: requested}
 		s.wire.cut("0110", 1, 0)
 		held := s.wire.hold(t, "0100", 1)

@@ -35,7 +35,7 @@ func TestTwoReconcilers_SweepEachRowOnce(t *testing.T) {
 		const each = 12
 		s := newStack(t, db)
 		// Three writers on one SQLite file are not fair to each other.
-		p := s.startPayment(t, "--send-window=15s", "--deadline=16s")
+		p := s.startPayment(t, "--send-window=20s", "--deadline=22s")
 		for range 2 {
 			s.startReconciler(t, "--sweep-interval=50ms")
 		}
@@ -144,7 +144,7 @@ func TestOneKey_ManyCallsOnTwoInstances(t *testing.T) {
 		const many = 50
 		s := newStack(t, db)
 		// Fifty writers on one SQLite file, and a loaded machine, take their time.
-		patient := []string{"--deadline=15s", "--read-timeout=15s", "--send-window=15s"}
+		patient := []string{"--deadline=20s", "--read-timeout=20s", "--send-window=20s"}
 		both := []*payment{s.startPayment(t, patient...), s.startPayment(t, patient...)}
 		s.startReconciler(t)
 
@@ -190,7 +190,7 @@ func TestPausedPayment_WakesToWhatWasResolved(t *testing.T) {
 		s := newStack(t, db)
 		observer := s.startPayment(t)
 		s.startReconciler(t)
-		p := s.startPayment(t)
+		p := s.startPayment(t, "--deadline=5s", "--send-window=5s")
 
 		held := s.wire.hold(t, "0110", 1)
 		answer := p.begin(t, "paused", ordinary, 777, netCancel)
@@ -220,7 +220,7 @@ func TestPausedPayment_KeepsNobodyFromItsRow(t *testing.T) {
 	s := newStack(t, db)
 	observer := s.startPayment(t)
 	s.startReconciler(t)
-	p := s.startPayment(t)
+	p := s.startPayment(t, "--deadline=5s", "--send-window=5s")
 	p.dirty = true // an outcome that cannot be stored is an ERROR
 
 	held := s.wire.hold(t, "0110", 1)

@@ -46,7 +46,7 @@ func TestSIGTERM_TheSecondEndsAtOnce(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		s := newStack(t, db)
 		observer := s.startPayment(t)
-		p := s.startPayment(t, "--read-timeout=8s", "--deadline=8s", "--shutdown-timeout=30s")
+		p := s.startPayment(t, "--read-timeout=8s", "--deadline=8s", "--send-window=5s", "--shutdown-timeout=30s")
 		s.wire.hold(t, "0110", 1)
 		answer := p.begin(t, "key", ordinary, 10, confirm)
 		s.wire.await(t, fromCore, "0110", "", 1)
@@ -142,7 +142,7 @@ func TestSIGTERM_StoresWhatTheLedgerWouldNotTake(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		s := newStack(t, db)
 		observer := s.startPayment(t)
-		p := s.startPayment(t, "--adopt-margin=1m")
+		p := s.startPayment(t, "--deadline=5s", "--send-window=5s", "--adopt-margin=1m")
 		p.dirty = true // an outcome that cannot be stored is an ERROR
 		held := s.wire.hold(t, "0110", 1)
 		answer := p.begin(t, "key", ordinary, 10, netCancel)

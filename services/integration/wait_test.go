@@ -9,9 +9,9 @@ import (
 const (
 	// patience is how long a test waits for what must come; it is spent only
 	// where something is broken.
-	patience = 45 * time.Second
+	patience = 60 * time.Second
 	// lookEvery is how often it looks.
-	lookEvery = 15 * time.Millisecond
+	lookEvery = 25 * time.Millisecond
 )
 
 // eventually looks until look has nothing to object to, and fails the test with
