@@ -8,7 +8,7 @@ BIN      := bin
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS  := -s -w -X github.com/gwanmun/gwanmun/pkg/telemetry.version=$(VERSION)
 SERVICES := payment corebank reconciler demo
-MODULES  := proto pkg services
+MODULES  := proto pkg services bench
 REPORT   := $(CURDIR)/.cache/conformance.txt
 
 # Real processes, and many of them: they are tested when nothing else is.
@@ -62,6 +62,10 @@ test: ## Run every test that a contributor must see pass
 .PHONY: bench
 bench: ## Run the benchmarks of the codec
 	$(GO) test -run '^$$' -bench . -benchmem ./pkg/telegram/... ./pkg/frame/...
+
+.PHONY: bench-link
+bench-link: ## Measure what the way to the core costs, against bare sockets
+	$(GO) run ./bench/link $(BENCH_FLAGS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for ten seconds

@@ -282,7 +282,7 @@ func take(conn net.Conn) error {
 func outlast(conn net.Conn) error {
 	n, err := io.Copy(io.Discard, conn)
 	if n > 0 {
-		return fmt.Errorf("%d bytes more than a request, then %v", n, err)
+		return fmt.Errorf("%d bytes more than a request", n)
 	}
 	return err
 }

@@ -54,7 +54,7 @@ func (f *Flags) Validate() error {
 type Options struct {
 	// Flags must be valid.
 	Flags Flags
-	// Name is the label of its pool's metrics.
+	// Name is the label of its pool's metrics; each link has its own.
 	Name string
 	// Dial opens a connection.
 	Dial Dialer
@@ -75,13 +75,12 @@ type Link struct {
 
 // New returns a Link. It connects when it is first used.
 func New(o Options) *Link {
-	return &Link{
-		flags: o.Flags, now: o.Now, metrics: o.Metrics,
-		pool: &pool{
-			flags: o.Flags, dial: o.Dial, now: o.Now, count: o.Metrics.pool(o.Name),
-			places: make(chan struct{}, o.Flags.PoolSize),
-		},
+	p := &pool{
+		flags: o.Flags, dial: o.Dial, now: o.Now, count: o.Metrics.pool(o.Name),
+		places: make(chan struct{}, o.Flags.PoolSize),
 	}
+	o.Metrics.watch(o.Name, p.active, p.waiting)
+	return &Link{flags: o.Flags, now: o.Now, metrics: o.Metrics, pool: p}
 }
 
 // Close ends the connections that are idle, and each other one when its exchange
@@ -97,10 +96,7 @@ func (l *Link) Close() error {
 // time-out after the request left, or soon after ctx does, whichever is first.
 // The deadline is set on the socket once, so a peer that trickles bytes gains
 // no time by it.
-func (l *Link) Exchange(ctx context.Context, call Call) Result {
-	if call.Deadline.Sub(l.now()) <= 0 {
-		return Result{Sent: SentNone, Err: ErrNoTime}
-	}
+func (l *Link) Exchange(ctx context.Context, call Call) (res Result) {
 	if ctx.Err() != nil {
 		return Result{Sent: SentNone, Err: abandoned(ctx)}
 	}
@@ -116,12 +112,11 @@ func (l *Link) Exchange(ctx context.Context, call Call) Result {
 	// A panic in Check or Ready must not keep the connection.
 	defer func() {
 		if fit {
-			l.pool.give(conn)
+			l.pool.give(conn, res.AnsweredAt)
 		} else {
 			l.pool.drop(conn)
 		}
 	}()
-	var res Result
 	res, fit = l.converse(ctx, conn, call)
 	return res
 }
@@ -162,7 +157,11 @@ func (l *Link) converse(ctx context.Context, conn net.Conn, call Call) (res Resu
 	if res.Sent == SentAll {
 		fit = l.read(ctx, conn, call, &res)
 	}
-	l.metrics.took(call.Tx, l.now().Sub(start))
+	end = res.AnsweredAt
+	if end.IsZero() {
+		end = l.now()
+	}
+	l.metrics.took(call.Tx, end.Sub(start))
 	return res, fit
 }
 

@@ -57,7 +57,7 @@ func trials() map[string]trial {
 		},
 		"the caller leaves the dialer": {
 			dial: blackHole, err: corelink.ErrAbandoned,
-			change: func(call *corelink.Call, cancel func()) { time.AfterFunc(100*time.Microsecond, cancel) },
+			change: func(_ *corelink.Call, cancel func()) { time.AfterFunc(100*time.Microsecond, cancel) },
 		},
 		"not ready": {
 			behave: steady, err: corelink.ErrNotReady,

@@ -33,15 +33,16 @@ type pool struct {
 	mu     sync.Mutex
 	closed bool
 	idle   []*session // the one that was used last stands last, and is used first
+	// sweeper ends those that are idle for too long. It is set while any may be,
+	// and goes off when the first one may be stale; no exchange has to set one.
+	sweeper *time.Timer
 }
 
 // session is a connection that may be used again.
 type session struct {
 	net.Conn
 	silent silence
-	// expiry ends it when it has been idle for too long; nil until it was idle.
-	expiry *time.Timer
-	// stale is when that is, by the wall clock.
+	// stale is when it has been idle for too long.
 	stale time.Time
 }
 
@@ -50,7 +51,6 @@ type session struct {
 func (p *pool) enter(ctx context.Context, deadline time.Time) error {
 	select {
 	case p.places <- struct{}{}:
-		p.count.active.Inc()
 		return nil
 	default:
 	}
@@ -62,7 +62,6 @@ func (p *pool) enter(ctx context.Context, deadline time.Time) error {
 	defer timer.Stop()
 	select {
 	case p.places <- struct{}{}:
-		p.count.active.Inc()
 		return nil
 	case <-timer.C:
 		return tooLate
@@ -71,15 +70,26 @@ func (p *pool) enter(ctx context.Context, deadline time.Time) error {
 	}
 }
 
-func (p *pool) leave() {
-	p.count.active.Dec()
-	<-p.places
+func (p *pool) leave() { <-p.places }
+
+// active is how many places are held.
+func (p *pool) active() float64 { return float64(len(p.places)) }
+
+// waiting is how many connections are idle.
+func (p *pool) waiting() float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return float64(len(p.idle))
 }
 
 // take returns a connection that is fit for an exchange: one that is idle, or a
-// new one. The caller has a place. It ends the connection by give or drop.
+// new one. The caller has a place. He ends with the connection by give or drop.
 func (p *pool) take(ctx context.Context, deadline time.Time) (*session, error) {
-	for s := p.pop(); s != nil; s = p.pop() {
+	now := p.now()
+	if !now.Before(deadline) {
+		return nil, ErrNoTime
+	}
+	for s := p.pop(now); s != nil; s = p.pop(now) {
 		if s.silent() {
 			p.count.reused.Inc()
 			return s, nil
@@ -95,17 +105,17 @@ func (p *pool) take(ctx context.Context, deadline time.Time) (*session, error) {
 }
 
 // pop takes the idle connection that was used last; nil if there is none.
-func (p *pool) pop() *session {
+func (p *pool) pop(now time.Time) *session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.idle) > 0 {
-		s := p.idle[len(p.idle)-1]
-		p.idle[len(p.idle)-1] = nil
-		p.idle = p.idle[:len(p.idle)-1]
-		p.count.idle.Dec()
+		last := len(p.idle) - 1
+		s := p.idle[last]
+		p.idle[last] = nil
+		p.idle = p.idle[:last]
 		// The timers of a process that was stopped are late, and the clock that
-		// they go by may have stood still.
-		if s.expiry.Stop() && p.now().Round(0).Before(s.stale) {
+		// they go by stands still while a machine sleeps: ask both clocks.
+		if now.Before(s.stale) && now.Round(0).Before(s.stale.Round(0)) {
 			return s
 		}
 		p.expire(s)
@@ -113,27 +123,47 @@ func (p *pool) pop() *session {
 	return nil
 }
 
-// give takes back a connection whose exchange ended well. A deadline may be left
-// on it: each exchange sets its own before it writes.
-func (p *pool) give(s *session) {
+// give takes back a connection that was used last at that time; zero is now. Its
+// exchange ended well, or sent nothing. A deadline may be left on it: each
+// exchange sets its own before it writes.
+func (p *pool) give(s *session, used time.Time) {
+	if used.IsZero() {
+		used = p.now()
+	}
+	s.stale = used.Add(p.flags.PoolIdleTTL)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.closed:
 		_ = s.Close()
-		return
 	case p.flags.PoolIdleTTL == 0:
 		p.expire(s)
-		return
+	default:
+		p.idle = append(p.idle, s)
+		if p.sweeper == nil {
+			p.sweeper = time.AfterFunc(p.flags.PoolIdleTTL, p.sweep)
+		}
 	}
-	s.stale = p.now().Round(0).Add(p.flags.PoolIdleTTL)
-	if s.expiry == nil {
-		s.expiry = time.AfterFunc(p.flags.PoolIdleTTL, func() { p.overdue(s) })
-	} else {
-		s.expiry.Reset(p.flags.PoolIdleTTL)
+}
+
+// sweep ends the connections whose time is up. They stand in the order in which
+// they came back, which is about that of their times; pop is exact.
+func (p *pool) sweep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, n := p.now(), 0
+	for ; n < len(p.idle) && !now.Before(p.idle[n].stale); n++ {
+		p.expire(p.idle[n])
 	}
-	p.idle = append(p.idle, s)
-	p.count.idle.Inc()
+	p.idle = slices.Delete(p.idle, 0, n)
+	if p.sweeper = nil; len(p.idle) > 0 {
+		p.sweeper = time.AfterFunc(p.idle[0].stale.Sub(now), p.sweep)
+	}
+}
+
+func (p *pool) expire(s *session) {
+	p.count.expired.Inc()
+	_ = s.Close()
 }
 
 // drop closes a connection so that nothing that is still on its way, in either
@@ -146,23 +176,6 @@ func (p *pool) drop(s *session) {
 	_ = s.Close()
 }
 
-// overdue ends a connection that is idle at its expiry; pop may have been
-// faster.
-func (p *pool) overdue(s *session) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if i := slices.Index(p.idle, s); i >= 0 {
-		p.idle = slices.Delete(p.idle, i, i+1)
-		p.count.idle.Dec()
-		p.expire(s)
-	}
-}
-
-func (p *pool) expire(s *session) {
-	p.count.expired.Inc()
-	_ = s.Close()
-}
-
 // close ends the connections that are idle; those in use end when their
 // exchange has.
 func (p *pool) close() error {
@@ -170,9 +183,10 @@ func (p *pool) close() error {
 	defer p.mu.Unlock()
 	p.closed = true
 	var errs []error
+	if p.sweeper != nil {
+		p.sweeper.Stop()
+	}
 	for _, s := range p.idle {
-		s.expiry.Stop()
-		p.count.idle.Dec()
 		errs = append(errs, s.Close())
 	}
 	p.idle = nil
