@@ -99,7 +99,6 @@ func TestHabits_EveryAccountEndsAsItShould(t *testing.T) {
 		p := s.startPayment(t)
 		hasty := s.startPayment(t, "--read-timeout=1s")
 		patient := s.startPayment(t, "--read-timeout=15s", "--deadline=20s")
-		s.startReconciler(t)
 		m := &made{endings: map[string]ending{}}
 		for i, h := range habits {
 			who := p
@@ -128,6 +127,7 @@ func TestHabits_EveryAccountEndsAsItShould(t *testing.T) {
 			m.calls.Go(func() { m.note(t, who.ask(t, h.number), "the balance of "+h.number, h.b) })
 		}
 		m.calls.Wait()
+		s.startReconciler(t)
 		// The books are looked at when the late originals have come.
 		for _, id := range m.late {
 			s.wire.await(t, fromCore, "0110", id, 1)

@@ -24,7 +24,7 @@ func TestLateOriginal_IsRefusedByTheFence(t *testing.T) {
 		const late = 15 * time.Second
 		s := newStack(t, db, "--late-answer="+late.String())
 		p := s.startPayment(t, "--read-timeout=500ms")
-		s.startReconciler(t)
+		s.startReconciler(t, "--sweep-interval=200ms")
 
 		a := p.pay(t, "late", heldAccount, 70_000, confirm)
 		if a.reason() != "OUTCOME_UNKNOWN" {

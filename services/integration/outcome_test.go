@@ -95,7 +95,6 @@ func TestOutcome_OfAnIDThatIsUsed(t *testing.T) {
 func TestNotSent_WithoutAConnection(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		s := newStack(t, db)
-		s.startReconciler(t)
 		refused := s.startPayment(t)
 		hung := s.startPayment(t, "--core-addr="+deafPort(t), "--connect-timeout=500ms")
 		unreachable := ending{

@@ -32,12 +32,12 @@ func (r *reconciler) resolve(t testing.TB, id string) *reconciliationv1.ResolveT
 // for many rows: each is canceled or fenced once.
 func TestTwoReconcilers_SweepEachRowOnce(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
-		const each = 12
+		const each = 8
 		s := newStack(t, db)
 		// Three writers on one SQLite file are not fair to each other.
 		p := s.startPayment(t, "--send-window=20s", "--deadline=22s")
 		for range 2 {
-			s.startReconciler(t, "--sweep-interval=50ms")
+			s.startReconciler(t, "--sweep-interval=200ms")
 		}
 		var calls sync.WaitGroup
 		for i := range each {

@@ -107,7 +107,7 @@ type reconciler struct {
 }
 
 // brisk are the time limits of a reconciler under test.
-var brisk = []string{"--read-timeout=1s", "--connect-timeout=1s", "--sweep-interval=200ms"}
+var brisk = []string{"--read-timeout=1s", "--connect-timeout=1s", "--sweep-interval=500ms"}
 
 // idle makes a reconciler that sweeps only when it starts.
 const idle = "--sweep-interval=1h"
