@@ -191,8 +191,9 @@ func serve(t testing.TB, behave func(conn *net.TCPConn) error) *host {
 			}
 			h.begin(conn)
 			work.Go(func() {
-				defer h.end(conn)
-				h.ends <- behave(conn.(*net.TCPConn))
+				err := behave(conn.(*net.TCPConn))
+				h.end(conn) // before it is told of: who hears of it may count
+				h.ends <- err
 			})
 		}
 	})
