@@ -95,10 +95,11 @@ const drippingAccount = "33333333333333"
 // a balance inquiry from each account with a habit.
 func TestHabits_EveryAccountEndsAsItShould(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
-		s := newStack(t, db, "--late-answer=5s")
+		s := newStack(t, db, "--late-answer=10s")
 		p := s.startPayment(t)
 		hasty := s.startPayment(t, "--read-timeout=1s")
 		patient := s.startPayment(t, "--read-timeout=15s", "--deadline=20s")
+		s.startReconciler(t, "--sweep-interval=2s")
 		m := &made{endings: map[string]ending{}}
 		for i, h := range habits {
 			who := p
@@ -127,7 +128,6 @@ func TestHabits_EveryAccountEndsAsItShould(t *testing.T) {
 			m.calls.Go(func() { m.note(t, who.ask(t, h.number), "the balance of "+h.number, h.b) })
 		}
 		m.calls.Wait()
-		s.startReconciler(t)
 		// The books are looked at when the late originals have come.
 		for _, id := range m.late {
 			s.wire.await(t, fromCore, "0110", id, 1)
