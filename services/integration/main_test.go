@@ -18,7 +18,7 @@ import (
 
 // parallelTests is how many tests run at a time where -parallel does not say:
 // they wait much more than they work.
-const parallelTests = 8
+const parallelTests = 4
 
 // binaries is the folder with the three services, built once for all tests.
 var binaries string
