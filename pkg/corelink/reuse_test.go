@@ -105,6 +105,11 @@ func TestPool_CoreThatRestarted(t *testing.T) {
 	const size = 5
 	restarted := make(chan struct{})
 	h := serve(t, func(conn *net.TCPConn) error {
+		select {
+		case <-restarted: // this one was opened after it
+			return steady(conn)
+		default:
+		}
 		id, err := asked(conn)
 		if err != nil {
 			return ended(err)
@@ -112,13 +117,8 @@ func TestPool_CoreThatRestarted(t *testing.T) {
 		if _, err := conn.Write(approval(id)); err != nil {
 			return err
 		}
-		select {
-		case <-restarted: // this one was opened after it
-			return steady(conn)
-		default:
-			<-restarted
-			return nil
-		}
+		<-restarted
+		return nil
 	})
 	flags := keeping(h.addr)
 	flags.PoolSize = size
