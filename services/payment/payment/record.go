@@ -80,6 +80,13 @@ func (s *Service) catchUp(ctx context.Context) {
 	}
 }
 
+// waiting is how many rows wait to be written.
+func (s *Service) waiting() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return float64(len(s.behind))
+}
+
 func droppedKind(t *ledger.Transaction) string {
 	if t.Kind.MovesMoney() {
 		return droppedRefusal

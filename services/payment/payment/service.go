@@ -45,8 +45,8 @@ func (f *Flags) Validate() error {
 		return errors.New("--deadline must be positive")
 	case f.SendWindow <= 0:
 		return errors.New("--send-window must be positive")
-	case f.MinDeadline < 0:
-		return errors.New("--min-deadline must not be negative")
+	case f.MinDeadline < 0 || f.MinDeadline >= f.Deadline:
+		return errors.New("--min-deadline must not be negative, and less than --deadline")
 	case f.AdoptMargin <= 0:
 		return errors.New("--adopt-margin must be positive")
 	}
@@ -130,7 +130,14 @@ func New(o Options) *Service {
 		quit:    make(chan struct{}),
 		feeds:   map[tranid.ID]*feed{},
 	}
-	o.Registry.MustRegister(s.settled, s.dropped, s.ghosts)
+	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "gwanmun_ledger_queue_depth",
+		Help: "Rows that are to be written behind their answers.",
+	}, s.waiting)
+	o.Registry.MustRegister(s.settled, s.dropped, s.ghosts, waiting)
+	for _, reason := range []string{droppedOutcome, droppedInquiry, droppedRefusal} {
+		s.dropped.WithLabelValues(reason)
+	}
 	for _, status := range ledger.Statuses {
 		if status != ledger.StatusRequested {
 			s.settled.WithLabelValues(status.String())
