@@ -45,8 +45,8 @@ func (f *Flags) Validate() error {
 		return errors.New("--deadline must be positive")
 	case f.SendWindow <= 0:
 		return errors.New("--send-window must be positive")
-	case f.MinDeadline < 0 || f.MinDeadline >= f.Deadline:
-		return errors.New("--min-deadline must not be negative, and less than --deadline")
+	case f.MinDeadline < 0:
+		return errors.New("--min-deadline must not be negative")
 	case f.AdoptMargin <= 0:
 		return errors.New("--adopt-margin must be positive")
 	}
