@@ -67,6 +67,10 @@ bench: ## Run the benchmarks of the codec
 bench-link: ## Measure what the way to the core costs, against bare sockets
 	$(GO) run ./bench/link $(BENCH_FLAGS)
 
+.PHONY: mutants
+mutants: ## Take the guards away one at a time: a test must notice each (MUTANTS_FLAGS='-only echo')
+	cd tools/mutants && GOWORK=off $(GO) test -count=1 . && GOWORK=off $(GO) run . $(MUTANTS_FLAGS)
+
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for ten seconds
 	@for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' pkg services | xargs -n1 dirname | sort -u); do \

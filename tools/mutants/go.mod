@@ -1,0 +1,3 @@
+module github.com/gwanmun/gwanmun/tools/mutants
+
+go 1.26

@@ -1,0 +1,93 @@
+package main
+
+const (
+	changeFile  = "pkg/ledger/change.go"
+	memWriter   = "pkg/ledger/memstore/writer.go"
+	memQueue    = "pkg/ledger/memstore/queue.go"
+	gormWriter  = "pkg/ledger/gormstore/writer.go"
+	gormQueue   = "pkg/ledger/gormstore/queue.go"
+	conformance = "Conformance_SQLite"
+)
+
+// ledgerMutations take away what the book promises, in the table of moves and in
+// each store.
+var ledgerMutations = []mutation{
+	{
+		name: "outcome compare-and-set off", guard: "outcome compare-and-set",
+		edits: swap(changeFile, "return t.Status == from && r.fits(t) && !t.OperatorOnly()", "return r.fits(t) && !t.OperatorOnly()"),
+		tests: append(some(ledger, "Apply"), some(memstore, "Conformance")...),
+	},
+	{
+		name: "decision does not block SUCCESS", guard: "decision blocks SUCCESS",
+		edits: swap("pkg/ledger/invariant.go", "case r.Undecided() && t.Decision != 0,\n", "case r.Undecided() && t.Decision != 0 && t.Status != StatusUnknown && t.Status != StatusSuccess,\n"),
+		tests: append(some(ledger, ""), some(memstore, "Conformance")...),
+	},
+	{
+		name: "FENCED without a decision", guard: "decision before a net cancel",
+		edits: swap("pkg/ledger/invariant.go", "		r.Decided() && t.Decision != DecisionCancel,\n", ""),
+		tests: append(some(ledger, ""), some(memstore, "Conformance")...),
+	},
+	{
+		name: "SUCCESS moved to FAILED", guard: "final states never change",
+		edits: swap(changeFile, "	{StatusRequested, StatusUnknown, 0, 0}:                {decision: undecided},\n",
+			"	{StatusRequested, StatusUnknown, 0, 0}:                {decision: undecided},\n	{StatusSuccess, StatusFailed, EvidenceAnswered, 0}:    {decision: undecided},\n"),
+		tests: some(ledger, "Apply"),
+	},
+	{
+		name: "NOT_SENT rule of the re-bind widened to any FAILED", guard: "the key lives until its transaction is final: only what never left runs again",
+		edits: swap("pkg/ledger/row.go", "return t.Status == StatusFailed && t.Evidence == EvidenceNotSent", "return t.Status == StatusFailed"),
+		tests: some(memstore, "Conformance"),
+	},
+	{
+		name: "bound key not looked at", guard: "at most one execution for one key",
+		edits: swap(memWriter, "if bound, ok := s.keys[key]; ok {", "if bound, ok := s.keys[key]; ok && bound.id == in.ID {"),
+		tests: some(memstore, "Conformance"),
+	},
+	{
+		name: "UNKNOWN lets its key go", guard: "the key lives until its transaction is final",
+		edits: swap("pkg/ledger/row.go", "return t.Status == StatusFailed && t.Evidence == EvidenceNotSent",
+			"return t.Status == StatusFailed && t.Evidence == EvidenceNotSent || t.Status == StatusUnknown"),
+		tests: some(memstore, "Conformance"),
+	},
+	{
+		name: "decision compare-and-set off, memory", guard: "decision compare-and-set",
+		edits: swap(memQueue, "	case !r.Decidable():\n		return ledger.Transaction{}, r.lost()\n", ""),
+		tests: some(memstore, "Conformance"),
+	},
+	{
+		name: "decision compare-and-set off, SQL", guard: "decision compare-and-set",
+		edits: []edit{
+			{gormQueue, "		case !t.Decidable():\n			return &ledger.LostError{Current: t}\n", ""},
+			{gormQueue, "\"UPDATE transactions SET decision = ? WHERE \"+whileUnknown+\" AND decision = ''\"", "\"UPDATE transactions SET decision = ? WHERE \"+byID"},
+		},
+		tests: some(gormstore, conformance),
+	},
+	{
+		name: "outcome compare-and-set off, SQL", guard: "outcome compare-and-set",
+		edits: []edit{
+			{changeFile, "return t.Status == from && r.fits(t) && !t.OperatorOnly()", "return r.fits(t) && !t.OperatorOnly()"},
+			{gormWriter, "Where(whileStatus+\" AND decision = ?\",\n			r.BusinessDate, r.TransactionID, before.Status.String(), before.Decision.String()).", "Where(byID,\n			r.BusinessDate, r.TransactionID)."},
+		},
+		tests: some(gormstore, conformance),
+	},
+	{
+		name: "key bound again without compare-and-set, memory", guard: "key re-bind compare-and-set",
+		edits: []edit{
+			{
+				memWriter, "	if err := s.put(t, ledger.NewEvent(0, t.Status, 0, now, in.By, \"\")); err != nil {\n		return ledger.Admission{}, err\n	}\n",
+				"	s.mu.Unlock()\n	time.Sleep(time.Millisecond)\n	s.mu.Lock()\n	if err := s.put(t, ledger.NewEvent(0, t.Status, 0, now, in.By, \"\")); err != nil {\n		return ledger.Admission{}, err\n	}\n",
+			},
+			{memWriter, "	\"context\"\n", "	\"context\"\n	\"time\"\n"},
+		},
+		tests: some(memstore, "Conformance"),
+	},
+	{
+		name: "key bound again without compare-and-set, SQL", guard: "key re-bind compare-and-set",
+		edits: []edit{
+			{gormWriter, "WHERE client_id = ? AND idempotency_key = ? AND transaction_id = ? RETURNING created_at", "WHERE client_id = ? AND idempotency_key = ? RETURNING created_at"},
+			{gormWriter, "string(in.Client), string(in.Key), string(old)).Scan", "string(in.Client), string(in.Key)).Scan"},
+		},
+		tests:    some(gormstore, "Conformance_PostgreSQL|Instances"),
+		postgres: true, // SQLite writes one after the other anyway
+	},
+}

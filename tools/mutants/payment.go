@@ -1,0 +1,96 @@
+package main
+
+const (
+	createFile  = "services/payment/payment/create.go"
+	outcomeFile = "services/payment/payment/outcome.go"
+)
+
+// paymentMutations take away what the payment service promises of a payment.
+var paymentMutations = []mutation{
+	{
+		name: "sent before the intent is stored", guard: "intent row before the first byte",
+		edits: []edit{
+			{createFile, "	// window is the time in which it may be sent.\n	window window\n", "	window window\n	res    corelink.Result\n	answer ledger.Answer\n"},
+			{createFile, "		admission, err := s.Store.CreateIntent(writeCtx, in)\n", `		m := telegram.PaymentRequest{TranID: id, Account: r.Account, Amount: r.Amount}
+		early, _ := m.AppendTo(nil)
+		r.res = s.Core.Exchange(context.WithoutCancel(ctx), corelink.Call{
+			Tx: corelink.TxPayment, Kind: corelink.Mutation, Frame: early, AnswerLength: telegram.AnswerLength,
+			Check: checkPayment(id, &r.answer), Deadline: r.deadline,
+		})
+		admission, err := s.Store.CreateIntent(writeCtx, in)
+`},
+			{createFile, `	if err == nil {
+		res = s.Core.Exchange(ctx, corelink.Call{
+			Tx: corelink.TxPayment, Kind: corelink.Mutation,
+			Frame: frame, AnswerLength: telegram.AnswerLength,
+			Check: checkPayment(t.ID, &answer), Ready: r.window.open, Deadline: r.deadline,
+		})
+	}
+`, "	if err == nil {\n		res, answer = r.res, r.answer\n	}\n	_ = frame\n"},
+		},
+		tests: some(payment, "Create"),
+	},
+	{
+		name: "intent in doubt sent", guard: "intent row: what may not be stored is not sent",
+		edits: swap(createFile, "			s.later(ctx, s.withdrawal(in))\n			return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, err)\n",
+			"			return ledger.Admission{Created: true, Transaction: ledger.Transaction{ID: id, Kind: ledger.KindPayment}}, nil\n"),
+		tests: some(payment, "Intent|Withdraw"),
+	},
+	{
+		name: "outcome judged from the error's type", guard: "outcome from evidence",
+		edits: swap(outcomeFile, "	case res.Sent == corelink.SentNone:\n",
+			"	case errors.Is(res.Err, corelink.ErrWrite), errors.Is(res.Err, corelink.ErrConnect), errors.Is(res.Err, corelink.ErrNoTime), errors.Is(res.Err, resilience.ErrOpen):\n"),
+		tests: some(payment, "Judge|Outcomes"),
+	},
+	{
+		name: "lost answer taken for a decline", guard: "outcome from evidence: a time-out is never a failure",
+		edits: swap(outcomeFile, "return outcome{status: ledger.StatusUnknown, reason: lost(res.Err)}",
+			"return outcome{status: ledger.StatusFailed, evidence: ledger.EvidenceNotSent, reason: lost(res.Err)}"),
+		tests: some(payment, "Judge|Outcomes"),
+	},
+	{
+		name: "used ID taken for a decline", guard: "outcome from evidence: 0094 proves nothing",
+		edits: swap(outcomeFile, "case answer.Code == ledger.CodeIDUsed && kind.MovesMoney():", "case answer.Code == ledger.CodeIDUsed && !kind.MovesMoney():"),
+		tests: some(payment, "Judge|Outcomes"),
+	},
+	{
+		name: "response code of letters taken for a decline", guard: "outcome from evidence: garbage is no answer",
+		edits: swap("pkg/frame/decode.go", "	if !isCode(text) {\n", "	if !isCode(text) && text == \"\" {\n"),
+		tests: append(some(telegram, ""), some(matrix, "TestMatrix/CORRUPT_FIELD_response_code/0100")...),
+	},
+	{
+		name: "payment's echo check off", guard: "echo check",
+		edits: swap(outcomeFile, "		if m.TranID != id {\n			return errOtherID\n		}\n", ""),
+		tests: append(some(payment, ""), some(matrix, "TestForeign|TestMatrix/WRONG_ECHO")...),
+	},
+	{
+		name: "balance's echo check off", guard: "echo check",
+		edits: swap("services/payment/payment/balance.go", "			if m.TranID != id {\n				return errOtherID\n			}\n", ""),
+		tests: append(some(payment, ""), some(matrix, "TestForeign|TestMatrix/WRONG_ECHO")...),
+	},
+	{
+		name: "send window not checked", guard: "a payment is sent within its window or never",
+		edits: swap(createFile, "Ready: r.window.open, Deadline", "Ready: nil, Deadline"),
+		tests: some(payment, "Window"),
+	},
+	{
+		name: "send window by one clock alone", guard: "the larger of monotonic and wall time",
+		edits: swap(outcomeFile, "passed := max(now.Sub(w.start), now.Round(0).Sub(w.start.Round(0)))", "passed := now.Sub(w.start)"),
+		tests: some(payment, "Window"),
+	},
+	{
+		name: "caller's cancellation abandons the exchange", guard: "a caller that hangs up changes nothing",
+		edits: swap(createFile, "	ctx = context.WithoutCancel(ctx)\n	var answer ledger.Answer\n", "	var answer ledger.Answer\n"),
+		tests: some(payment, "HangsUp"),
+	},
+	{
+		name: "open circuit binds the key", guard: "an open circuit is refused before any row is committed",
+		edits: swap(createFile, "	open := s.Core.Admits(corelink.Mutation)\n", "	var open error\n"),
+		tests: some(payment, "Circuit"),
+	},
+	{
+		name: "outcome of an adopted row applied without asking for one", guard: "an outcome without answer adds nothing to an adopted row",
+		edits: swap(createFile, ` || lost.Current.Status != ledger.StatusUnknown || c.Answer.Code == "" {`, ` || lost.Current.Status != ledger.StatusUnknown {`),
+		tests: some(payment, "Adopt"),
+	},
+}
