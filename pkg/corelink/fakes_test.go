@@ -79,7 +79,7 @@ func callFor(t testing.TB, id tranid.ID) corelink.Call {
 // patient are the settings of a link whose time-outs play no part in a test.
 func patient(addrs ...string) corelink.Flags {
 	return corelink.Flags{
-		CoreAddr: addrs, ReadTimeout: time.Minute, ConnectTimeout: time.Minute,
+		CoreAddr: addrs, ReadTimeout: 20 * time.Second, ConnectTimeout: 20 * time.Second,
 		PoolSize: 1024, PoolWait: time.Minute,
 	}
 }

@@ -82,10 +82,10 @@ func TestPool_ExchangeInTheInstantOfTheEnd(t *testing.T) {
 	}
 }
 
-// A process that was stopped, or a machine that slept, wakes with timers that
-// have not fired and connections that the firewall has forgotten.
-func TestPool_SleepEndsConnectionsThoughNoTimerFired(t *testing.T) {
-	for name, slept := range map[string]time.Duration{"too long": idleTTL, "not long": idleTTL - time.Second} {
+// A process that was stopped goes on with timers that have not fired and
+// connections that the firewall has forgotten.
+func TestPool_StoppedProcessTrustsNoTimer(t *testing.T) {
+	for name, stopped := range map[string]time.Duration{"too long": idleTTL, "not long": idleTTL - time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var ahead time.Duration
@@ -97,13 +97,13 @@ func TestPool_SleepEndsConnectionsThoughNoTimerFired(t *testing.T) {
 				})
 				defer func() { _ = link.Close() }()
 				answered(t, link, nth(1))
-				ahead = slept
+				ahead = stopped
 				call := callFor(t, nth(2))
 				call.Deadline = call.Deadline.Add(ahead)
 				if res := link.Exchange(t.Context(), call); !res.Answered() {
 					t.Error(res.Err)
 				}
-				if want := 1 + int(slept/idleTTL); opened != want {
+				if want := 1 + int(stopped/idleTTL); opened != want {
 					t.Errorf("%d connections, want %d", opened, want)
 				}
 			})

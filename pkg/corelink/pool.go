@@ -113,9 +113,8 @@ func (p *pool) pop(now time.Time) *session {
 		s := p.idle[last]
 		p.idle[last] = nil
 		p.idle = p.idle[:last]
-		// The timers of a process that was stopped are late, and the clock that
-		// they go by stands still while a machine sleeps: ask both clocks.
-		if now.Before(s.stale) && now.Round(0).Before(s.stale.Round(0)) {
+		// The timers of a process that was stopped are late.
+		if now.Before(s.stale) {
 			return s
 		}
 		p.expire(s)

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/gwanmun/gwanmun/pkg/corelink"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
@@ -152,6 +154,41 @@ func TestPool_AddsUp(t *testing.T) {
 	}
 }
 
+// A place is free only when its connection can be found: otherwise whoever gets
+// the place opens one more than there may be. Here the pool is looked at when it
+// asks for the time at which a connection came back.
+func TestPool_ConnectionIsIdleBeforeItsPlaceIsFree(t *testing.T) {
+	h := serve(t, steady)
+	flags := keeping(h.addr)
+	flags.PoolSize, flags.PoolWait = 1, 0
+	var look func()
+	link := corelink.New(corelink.Options{
+		Flags: flags, Name: "test", Dial: dialer(), Metrics: corelink.NewMetrics(prometheus.NewRegistry()),
+		Now: func() time.Time {
+			if now := look; now != nil {
+				look = nil
+				now()
+			}
+			return time.Now()
+		},
+	})
+	defer func() { _ = link.Close() }()
+	looked := false
+	call := callFor(t, nth(1))
+	call.Ready = func() error {
+		look = func() {
+			looked = true
+			expect(t, link.Exchange(t.Context(), callFor(t, nth(2))), want{corelink.SentNone, corelink.ErrSaturated, 0})
+		}
+		return errSaid
+	}
+	expect(t, link.Exchange(t.Context(), call), want{corelink.SentNone, corelink.ErrNotReady, 0})
+	answered(t, link, nth(3))
+	if accepted, _ := h.seen(); accepted != 1 || !looked {
+		t.Errorf("%d connections, looked: %t", accepted, looked)
+	}
+}
+
 // busy is a core that answers after ten seconds.
 func busy(conn net.Conn) {
 	for {
@@ -202,8 +239,8 @@ func TestPool_WaitForAPlace(t *testing.T) {
 	}
 }
 
-// A caller who has gone costs no connection: nothing was sent on it.
-func TestPool_CallerWhoHasGoneTakesNothing(t *testing.T) {
+// A connection on which nothing was sent is as good as before.
+func TestPool_UnusedConnectionIsKept(t *testing.T) {
 	h := serve(t, steady)
 	link, metric := newCounted(t, keeping(h.addr), dialer())
 	answered(t, link, nth(1))
@@ -218,7 +255,11 @@ func TestPool_CallerWhoHasGoneTakesNothing(t *testing.T) {
 	call := callFor(t, nth(3))
 	call.Ready = func() error { cancel(); return nil }
 	expect(t, link.Exchange(ctx, call), want{corelink.SentNone, corelink.ErrAbandoned, 0})
-	answered(t, link, nth(4))
+
+	call = callFor(t, nth(4))
+	call.Ready = func() error { return errSaid }
+	expect(t, link.Exchange(t.Context(), call), want{corelink.SentNone, corelink.ErrNotReady, 0})
+	answered(t, link, nth(5))
 	if accepted, _ := h.seen(); accepted != 1 || metric("destroyed") != 0 {
 		t.Errorf("%d connections, %d destroyed", accepted, metric("destroyed"))
 	}

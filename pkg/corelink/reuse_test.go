@@ -104,22 +104,16 @@ func TestPool_TrustsNoIdleConnectionBlindly(t *testing.T) {
 func TestPool_CoreThatRestarted(t *testing.T) {
 	const size = 5
 	restarted := make(chan struct{})
-	h := serve(t, func(conn *net.TCPConn) error {
-		select {
-		case <-restarted: // this one was opened after it
-			return steady(conn)
-		default:
-		}
+	mortal := func(conn *net.TCPConn) error {
 		id, err := asked(conn)
 		if err != nil {
 			return ended(err)
 		}
-		if _, err := conn.Write(approval(id)); err != nil {
-			return err
-		}
+		_, err = conn.Write(approval(id))
 		<-restarted
-		return nil
-	})
+		return err
+	}
+	h := serve(t, inTurn(append(slices.Repeat([]func(*net.TCPConn) error{mortal}, size), steady)...))
 	flags := keeping(h.addr)
 	flags.PoolSize = size
 	var conns kept
