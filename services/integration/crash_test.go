@@ -1,20 +1,21 @@
 package integration
 
 import (
-	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 
 	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
-	paymentv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/payment/v1"
 )
 
 // farAdoption makes a payment service whose rows are adopted only seconds after
 // they ought to have ended, so that a test can look at them before.
 var farAdoption = []string{"--deadline=6s", "--read-timeout=6s", "--send-window=5s", "--adopt-margin=3s"}
+
+// impatient makes a payment service that waits for the first call of a key only
+// so long.
+const impatient = "--deadline=2s"
 
 // victim is one payment of a payment service that is about to be killed, and
 // what is to become of it.
@@ -60,11 +61,7 @@ func aftermath(t *testing.T, s *stack, observer *payment, victims []*victim) *bo
 			t.Errorf("the caller of %s is told %s", v.key, a)
 		}
 		calls.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-			defer cancel()
-			again := observer.payWith(ctx, t, &paymentv1.CreatePaymentRequest{
-				IdempotencyKey: v.key, AccountNumber: ordinary, Amount: 10_000 + int64(i), ResolutionPolicy: v.policy,
-			})
+			again := observer.pay(t, v.key, ordinary, 10_000+int64(i), v.policy)
 			if again.code != codes.Aborted || again.reason() != "IN_PROGRESS" || again.id() != v.row.GetTransactionId() ||
 				again.row.GetStatus() != requested || !again.replayed {
 				t.Errorf("%s at once again: %s", v.key, again)
@@ -95,7 +92,7 @@ func aftermath(t *testing.T, s *stack, observer *payment, victims []*victim) *bo
 func TestCrash_AfterTheIntent(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		s := newStack(t, db)
-		observer := s.startPayment(t)
+		observer := s.startPayment(t, impatient)
 		s.startReconciler(t)
 		p := s.startPayment(t, append(farAdoption, "--core-addr="+deafPort(t), "--connect-timeout=6s")...)
 		victims := []*victim{
@@ -119,7 +116,7 @@ func TestCrash_AfterTheIntent(t *testing.T) {
 func TestCrash_WhileTheRequestIsOnItsWay(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		s := newStack(t, db)
-		observer := s.startPayment(t)
+		observer := s.startPayment(t, impatient)
 		s.startReconciler(t)
 		p := s.startPayment(t, farAdoption...)
 		victims := []*victim{
@@ -155,7 +152,7 @@ func TestCrash_WhileTheRequestIsOnItsWay(t *testing.T) {
 func TestCrash_AfterTheRequest(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		s := newStack(t, db)
-		observer := s.startPayment(t)
+		observer := s.startPayment(t, impatient)
 		s.startReconciler(t)
 		p := s.startPayment(t, farAdoption...)
 		victims := []*victim{
@@ -177,7 +174,7 @@ func TestCrash_AfterTheRequest(t *testing.T) {
 func TestCrash_BeforeTheOutcome(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		s := newStack(t, db)
-		observer := s.startPayment(t)
+		observer := s.startPayment(t, impatient)
 		s.startReconciler(t)
 		p := s.startPayment(t, farAdoption...)
 		victims := []*victim{

@@ -72,6 +72,23 @@ func (p *payment) payOnce(t testing.TB, req *paymentv1.CreatePaymentRequest) tol
 	return p.payWith(ctx, t, req)
 }
 
+// payBriefly makes a payment for a caller with little time. He is answered 100 ms
+// before his time is up; where the machine is too slow for that, he tries again.
+func (p *payment) payBriefly(t testing.TB, req *paymentv1.CreatePaymentRequest) told {
+	t.Helper()
+	for try := 1; ; try++ {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		a := p.payWith(ctx, t, req)
+		cancel()
+		if a.info != nil || a.err == nil || try == briefTries {
+			return a
+		}
+	}
+}
+
+// briefTries is how often a caller with little time tries.
+const briefTries = 4
+
 // TestReplay_InEveryFinalState uses the keys of payments again that are over.
 func TestReplay_InEveryFinalState(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
@@ -111,10 +128,7 @@ func TestReplay_InProgressAndUnknown(t *testing.T) {
 		k.id = another.byKey(t, k.key).GetTransactionId()
 		s.wire.await(t, fromCaller, "0100", k.id, 1)
 
-		// The second caller is answered 100 ms before his time is up.
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		if a := another.payWith(ctx, t, k.request()); a.code != codes.Aborted || a.reason() != "IN_PROGRESS" || a.id() != k.id {
+		if a := another.payBriefly(t, k.request()); a.code != codes.Aborted || a.reason() != "IN_PROGRESS" || a.id() != k.id {
 			t.Errorf("while it is under way: %s", a)
 		}
 		held.release()
