@@ -72,6 +72,7 @@ func (l *line) storm(tn *town, mti string) {
 	})
 	tn.core.door.delay(lateness{})
 	tn.core.faults.Clear("")
+	tn.core.door.quiet(tn.t)
 	if l.core != holds {
 		return
 	}

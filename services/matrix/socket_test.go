@@ -207,7 +207,7 @@ func (g *guest) note(err error) {
 }
 
 func (g *guest) Close() error {
-	g.closed.Store(true)
+	defer g.closed.Store(true)
 	return g.TCPConn.Close()
 }
 
