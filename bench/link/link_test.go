@@ -42,7 +42,7 @@ func TestCompare_PrintsALineForEach(t *testing.T) {
 	for n := range all {
 		all[n].callers = min(all[n].callers, 2)
 	}
-	err := compare(t.Context(), config{Rounds: paired.MinRounds, Burst: time.Millisecond, Tries: 1}, all, &out)
+	err := compare(t.Context(), config{Rounds: paired.MinRounds, Burst: 2 * time.Millisecond, Tries: 1}, all, &out)
 	if err != nil && !errors.Is(err, errMissed) {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestCompare_CoreThatIsGoneIsAnError(t *testing.T) {
 	}
 	addr := listener.Addr().String()
 	_ = listener.Close()
-	cfg := config{Rounds: paired.MinRounds, Burst: time.Millisecond, Tries: 1}
+	cfg := config{Rounds: paired.MinRounds, Burst: 2 * time.Millisecond, Tries: 1}
 	if err := compare(t.Context(), cfg, comparisons(addr), io.Discard); err == nil || errors.Is(err, errMissed) {
 		t.Errorf("error %v", err)
 	}
@@ -102,7 +102,7 @@ func TestSides_RefuseAnotherRequestsAnswer(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	side := calls("side", straight{answer}, corelink.Inquiry)
-	if err := side.Op(t.Context(), 0); !errors.Is(err, errEcho) {
+	if err := side.Caller(t.Context(), 0)(); !errors.Is(err, errEcho) {
 		t.Errorf("error %v", err)
 	}
 }

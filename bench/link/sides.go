@@ -55,19 +55,20 @@ func bare(ctx context.Context, addr string, callers int) (side paired.Side, end 
 			return paired.Side{}, nil, fmt.Errorf("connect: %w", err)
 		}
 	}
-	answers := make([][telegram.AnswerLength]byte, callers)
-	return paired.Side{Name: "bare sockets", CPU: paired.OwnCPU, Op: func(_ context.Context, caller int) error {
-		conn, answer := conns[caller], answers[caller][:]
-		if err := conn.SetDeadline(time.Now().Add(readTimeout)); err != nil {
-			return err
+	return paired.Side{Name: "bare sockets", CPU: paired.OwnCPU, Caller: func(_ context.Context, n int) func() error {
+		conn, answer := conns[n], make([]byte, telegram.AnswerLength)
+		return func() error {
+			if err := conn.SetDeadline(time.Now().Add(readTimeout)); err != nil {
+				return err
+			}
+			if _, err := conn.Write(request); err != nil {
+				return err
+			}
+			if _, err := io.ReadFull(conn, answer); err != nil {
+				return err
+			}
+			return check(answer)
 		}
-		if _, err := conn.Write(request); err != nil {
-			return err
-		}
-		if _, err := io.ReadFull(conn, answer); err != nil {
-			return err
-		}
-		return check(answer)
 	}}, end, nil
 }
 
@@ -86,14 +87,16 @@ func pooled(addr string, callers int) *corelink.Link {
 // calls is the side of an exchanger. As in the services, the context of an
 // inquiry may end, and that of a payment does not.
 func calls(name string, e resilience.Exchanger, kind corelink.Kind) paired.Side {
-	return paired.Side{Name: name, CPU: paired.OwnCPU, Op: func(ctx context.Context, _ int) error {
+	return paired.Side{Name: name, CPU: paired.OwnCPU, Caller: func(ctx context.Context, _ int) func() error {
 		if kind == corelink.Mutation {
 			ctx = context.WithoutCancel(ctx)
 		}
-		return e.Exchange(ctx, corelink.Call{
-			Tx: corelink.TxBalance, Kind: kind, Frame: request, AnswerLength: telegram.AnswerLength,
-			Check: check, Deadline: time.Now().Add(deadline),
-		}).Err
+		return func() error {
+			return e.Exchange(ctx, corelink.Call{
+				Tx: corelink.TxBalance, Kind: kind, Frame: request, AnswerLength: telegram.AnswerLength,
+				Check: check, Deadline: time.Now().Add(deadline),
+			}).Err
+		}
 	}}
 }
 
@@ -133,16 +136,19 @@ func refusals(ctx context.Context) (paired.Side, error) {
 	}
 	dead := calls("refused by the circuit", gate(pooled(addr, 1)), corelink.Inquiry)
 	// The first call finds out that nobody is there.
-	if err := dead.Op(ctx, 0); !errors.Is(err, corelink.ErrConnect) {
+	if err := dead.Caller(ctx, 0)(); !errors.Is(err, corelink.ErrConnect) {
 		return paired.Side{}, fmt.Errorf("call a dead core: %w", err)
 	}
-	call := dead.Op
-	dead.Op = func(ctx context.Context, caller int) error {
-		var refused *resilience.OpenError
-		if err := call(ctx, caller); !errors.As(err, &refused) {
-			return fmt.Errorf("not refused: %w", err)
+	begin := dead.Caller
+	dead.Caller = func(ctx context.Context, n int) func() error {
+		call := begin(ctx, n)
+		return func() error {
+			var refused *resilience.OpenError
+			if err := call(); !errors.As(err, &refused) {
+				return fmt.Errorf("not refused: %w", err)
+			}
+			return nil
 		}
-		return nil
 	}
 	return dead, nil
 }

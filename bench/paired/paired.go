@@ -32,10 +32,11 @@ const (
 type Side struct {
 	// Name is what a reader knows it by.
 	Name string
-	// Op makes one operation for a caller, who makes one at a time. Callers are
-	// numbered from 0; each has a ctx of its own, which ends when the comparison
-	// does. An error ends the comparison.
-	Op func(ctx context.Context, caller int) error
+	// Caller returns what a caller does over and over: one operation. Callers are
+	// numbered from 0 and begin anew in each burst. Each has a ctx of its own,
+	// which ends with the burst, after its last operation. An error ends the
+	// comparison.
+	Caller func(ctx context.Context, n int) (op func() error)
 	// CPU is how much CPU time whatever serves the side has used so far.
 	CPU func() (time.Duration, error)
 }
@@ -46,7 +47,8 @@ type Plan struct {
 	Callers int
 	// Rounds is how often the sides take turns, at least MinRounds.
 	Rounds int
-	// Burst is how long each turn takes: half a second or more.
+	// Burst is how much of each turn is measured: half a second or more. A fifth
+	// of it goes before, until what was cold is warm.
 	Burst time.Duration
 }
 
@@ -68,8 +70,8 @@ type Result struct {
 	AA float64
 }
 
-// Sound reports whether the base was as fast as itself. If not, the rest of the
-// result is to be thrown away.
+// Sound reports whether the base was as fast as itself. If not, or if the bursts
+// were too short for an operation, the rest of the result is to be thrown away.
 func (r Result) Sound() bool { return r.AA >= minAA && r.AA <= maxAA }
 
 // Run compares two sides. It ends early with an error when ctx ends or an
@@ -80,8 +82,7 @@ func Run(ctx context.Context, plan Plan, base, subject Side) (Result, error) {
 	}
 	var bases, subjects tally
 	var ratios, aas []float64
-	// The first round warms up and does not count.
-	for round := range plan.Rounds + 1 {
+	for range plan.Rounds {
 		var speeds [3]float64
 		for turn, side := range []Side{base, subject, base} {
 			b, err := play(ctx, plan, side)
@@ -89,18 +90,14 @@ func Run(ctx context.Context, plan Plan, base, subject Side) (Result, error) {
 				return Result{}, fmt.Errorf("%s: %w", side.Name, err)
 			}
 			speeds[turn] = b.perSecond()
-			switch {
-			case round == 0:
-			case turn == 1:
+			if turn == 1 {
 				subjects.add(b)
-			default:
+			} else {
 				bases.add(b)
 			}
 		}
-		if round > 0 {
-			ratios = append(ratios, speeds[1]/((speeds[0]+speeds[2])/2))
-			aas = append(aas, speeds[2]/speeds[0])
-		}
+		ratios = append(ratios, speeds[1]/((speeds[0]+speeds[2])/2))
+		aas = append(aas, speeds[2]/speeds[0])
 	}
 	return Result{Base: bases.figures(), Subject: subjects.figures(), Ratio: median(ratios), AA: median(aas)}, nil
 }
@@ -113,60 +110,78 @@ type burst struct {
 
 func (b burst) perSecond() float64 { return float64(b.ops) / b.took.Seconds() }
 
-// caller counts on a cache line of its own.
-type caller struct {
-	ops int64
-	_   [56]byte
+// counter counts one caller's operations, on a cache line of its own.
+type counter struct {
+	atomic.Int64
+	_ [56]byte
 }
 
-// play is one turn of a side. Each caller makes at least one operation.
+// play is one turn of a side. What is measured lies between two instants at
+// which all callers are at work.
 func play(ctx context.Context, plan Plan, side Side) (burst, error) {
 	runtime.GC() // what others left is not collected at this side's expense
-	before, err := side.CPU()
-	if err != nil {
-		return burst{}, fmt.Errorf("read the CPU time: %w", err)
-	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var stop atomic.Bool
 	var work sync.WaitGroup
-	callers := make([]caller, plan.Callers)
-	begin := make(chan struct{})
-	for n := range callers {
+	counters := make([]counter, plan.Callers)
+	for n := range counters {
 		work.Go(func() {
-			ctx, end := context.WithCancel(ctx)
+			ctx, end := context.WithCancel(context.WithoutCancel(ctx))
 			defer end()
-			<-begin
-			for more := true; more; more = !stop.Load() {
-				if err := side.Op(ctx, n); err != nil {
+			for op := side.Caller(ctx, n); !stop.Load(); counters[n].Add(1) {
+				if err := op(); err != nil {
 					fail(err)
 					return
 				}
-				callers[n].ops++
 			}
 		})
 	}
-	start := time.Now()
-	close(begin)
-	select {
-	case <-time.After(plan.Burst):
-	case <-ctx.Done():
+	before, after, err := mark{}, mark{}, wait(ctx, plan.Burst/5)
+	if err == nil {
+		before, err = take(side, counters)
+	}
+	if err == nil {
+		err = wait(ctx, plan.Burst)
+	}
+	if err == nil {
+		after, err = take(side, counters)
 	}
 	stop.Store(true)
 	work.Wait()
-	b := burst{took: time.Since(start)}
-	if err := context.Cause(ctx); err != nil {
+	if err != nil {
 		return burst{}, err
 	}
-	after, err := side.CPU()
+	return burst{ops: after.ops - before.ops, took: after.at.Sub(before.at), cpu: after.cpu - before.cpu}, nil
+}
+
+// mark is how far a turn has come.
+type mark struct {
+	at  time.Time
+	cpu time.Duration
+	ops int64
+}
+
+func take(side Side, counters []counter) (mark, error) {
+	cpu, err := side.CPU()
 	if err != nil {
-		return burst{}, fmt.Errorf("read the CPU time: %w", err)
+		return mark{}, fmt.Errorf("read the CPU time: %w", err)
 	}
-	b.cpu = after - before
-	for n := range callers {
-		b.ops += callers[n].ops
+	m := mark{at: time.Now(), cpu: cpu}
+	for n := range counters {
+		m.ops += counters[n].Load()
 	}
-	return b, nil
+	return m, nil
+}
+
+// wait waits, or says why it is not to.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // tally is what a side did in all its turns.
@@ -183,7 +198,7 @@ func (t *tally) add(b burst) {
 }
 
 func (t *tally) figures() Figures {
-	return Figures{PerSecond: median(t.speeds), CPU: t.cpu / time.Duration(t.ops)}
+	return Figures{PerSecond: median(t.speeds), CPU: t.cpu / time.Duration(max(t.ops, 1))}
 }
 
 // median is the middle one, or the mean of the two that are.

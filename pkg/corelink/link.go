@@ -117,22 +117,23 @@ func (l *Link) Exchange(ctx context.Context, call Call) (res Result) {
 			l.pool.drop(conn)
 		}
 	}()
-	res, fit = l.converse(ctx, conn, call)
+	res, fit = l.converse(ctx, conn, &call)
 	return res
 }
 
 // converse writes the request and reads the answer. It reports whether the
 // connection is fit for another exchange.
-func (l *Link) converse(ctx context.Context, conn net.Conn, call Call) (res Result, fit bool) {
+func (l *Link) converse(ctx context.Context, conn *session, call *Call) (res Result, fit bool) {
+	start := conn.taken
 	if call.Ready != nil {
 		if err := call.Ready(); err != nil {
 			return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", ErrNotReady, err)}, true
 		}
+		start = l.now()
 	}
 	if ctx.Err() != nil {
 		return Result{Sent: SentNone, Err: abandoned(ctx)}, true
 	}
-	start := l.now()
 	end := start.Add(l.flags.ReadTimeout)
 	if call.Deadline.Before(end) {
 		end = call.Deadline
@@ -194,7 +195,7 @@ func (l *Link) write(ctx context.Context, conn net.Conn, frame []byte, at time.T
 // valid and all that came: a byte behind it was meant for nobody, which takes
 // nothing from the answer, but the connection is not fit any more. To see one
 // without asking the kernel again, it has room for one byte more.
-func (l *Link) read(ctx context.Context, conn net.Conn, call Call, res *Result) (clean bool) {
+func (l *Link) read(ctx context.Context, conn net.Conn, call *Call, res *Result) (clean bool) {
 	buf := make([]byte, call.AnswerLength+1)
 	n, err := io.ReadAtLeast(conn, buf, call.AnswerLength)
 	res.Answer = buf[:min(n, call.AnswerLength):call.AnswerLength]

@@ -141,6 +141,15 @@ func TestFlags_Validate(t *testing.T) {
 		"no address":          {func(f *corelink.Flags) { f.CoreAddr = nil }, "--core-addr"},
 		"no port":             {func(f *corelink.Flags) { f.CoreAddr = append(f.CoreAddr, "core") }, "--core-addr"},
 		"empty port":          {func(f *corelink.Flags) { f.CoreAddr = []string{"core:"} }, "--core-addr"},
+		"letters for a port":  {func(f *corelink.Flags) { f.CoreAddr = []string{"core:frames"} }, "--core-addr"},
+		"port 0":              {func(f *corelink.Flags) { f.CoreAddr = []string{"core:0"} }, "--core-addr"},
+		"port 65536":          {func(f *corelink.Flags) { f.CoreAddr = []string{"core:65536"} }, "--core-addr"},
+		"no place":            {func(f *corelink.Flags) { f.PoolSize = 0 }, "--pool-size"},
+		"too many places":     {func(f *corelink.Flags) { f.PoolSize = 4097 }, "--pool-size"},
+		"negative wait":       {func(f *corelink.Flags) { f.PoolWait = -1 }, "--pool-wait"},
+		"no wait":             {func(f *corelink.Flags) { f.PoolWait = 0 }, ""},
+		"negative TTL":        {func(f *corelink.Flags) { f.PoolIdleTTL = -1 }, "--pool-idle-ttl"},
+		"no TTL":              {func(f *corelink.Flags) { f.PoolIdleTTL = 0 }, ""},
 		"no read time-out":    {func(f *corelink.Flags) { f.ReadTimeout = 0 }, "--read-timeout"},
 		"negative connecting": {func(f *corelink.Flags) { f.ConnectTimeout = -1 }, "--connect-timeout"},
 	}
@@ -153,6 +162,18 @@ func TestFlags_Validate(t *testing.T) {
 				t.Errorf("error %v, want one that says %q", err, c.says)
 			}
 		})
+	}
+}
+
+func TestNewTCP(t *testing.T) {
+	h := serve(t, steady)
+	link := corelink.NewTCP(keeping(h.addr), "test", corelink.NewMetrics(prometheus.NewRegistry()))
+	defer func() { _ = link.Close() }()
+	for n := range 3 {
+		answered(t, link, nth(n))
+	}
+	if accepted, _ := h.seen(); accepted != 1 {
+		t.Errorf("%d connections, want 1", accepted)
 	}
 }
 

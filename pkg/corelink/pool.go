@@ -42,6 +42,8 @@ type pool struct {
 type session struct {
 	net.Conn
 	silent silence
+	// taken is when it was taken for an exchange.
+	taken time.Time
 	// stale is when it has been idle for too long.
 	stale time.Time
 }
@@ -92,6 +94,7 @@ func (p *pool) take(ctx context.Context, deadline time.Time) (*session, error) {
 	for s := p.pop(now); s != nil; s = p.pop(now) {
 		if s.silent() {
 			p.count.reused.Inc()
+			s.taken = now
 			return s, nil
 		}
 		p.drop(s)
@@ -101,7 +104,7 @@ func (p *pool) take(ctx context.Context, deadline time.Time) (*session, error) {
 		return nil, err
 	}
 	p.count.opened.Inc()
-	return &session{Conn: conn, silent: listen(conn)}, nil
+	return &session{Conn: conn, silent: listen(conn), taken: p.now()}, nil
 }
 
 // pop takes the idle connection that was used last; nil if there is none.

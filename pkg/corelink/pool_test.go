@@ -247,8 +247,12 @@ func TestPool_UnusedConnectionIsKept(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	expect(t, link.Exchange(ctx, callFor(t, nth(2))), want{corelink.SentNone, corelink.ErrAbandoned, 0})
+	late := callFor(t, nth(2))
+	late.Deadline = time.Now()
+	late.Ready = func() error { t.Error("asked, with no time left"); return nil }
+	expect(t, link.Exchange(t.Context(), late), want{corelink.SentNone, corelink.ErrNoTime, 0})
 	if reused := metric("reused"); reused != 0 {
-		t.Errorf("%d reused for a caller who had gone", reused)
+		t.Errorf("%d reused for a caller who had gone and one without time", reused)
 	}
 
 	ctx, cancel = context.WithCancel(t.Context())

@@ -61,8 +61,8 @@ func TestExchange_NothingIsSentTwice(t *testing.T) {
 	call := callFor(t, paymentID)
 	call.Kind = corelink.Inquiry
 	expect(t, link.Exchange(t.Context(), call), want{corelink.SentAll, corelink.ErrClosed, 0})
-	if len(dialed) != 1 || len(first.ends) != 1 {
-		t.Errorf("dialed %v, %d connections", dialed, len(first.ends))
+	if accepted, _ := first.seen(); len(dialed) != 1 || accepted != 1 {
+		t.Errorf("dialed %v, %d connections", dialed, accepted)
 	}
 }
 
