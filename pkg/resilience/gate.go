@@ -65,13 +65,7 @@ type Gate struct {
 // leg is a pool of connections behind its circuit.
 type leg struct {
 	circuit *circuit
-	// guard is the circuit as a policy.
-	guard failsafe.Policy[verdict]
-	pool  Exchanger
-}
-
-func newLeg(c *circuit, pool Exchanger) leg {
-	return leg{circuit: c, guard: newPolicy(c.around), pool: pool}
+	pool    Exchanger
 }
 
 // New returns a Gate with both circuits closed, and registers its metrics. It
@@ -84,8 +78,8 @@ func New(o Options) *Gate {
 	g := &Gate{
 		flags:   f,
 		now:     o.Now,
-		request: newLeg(newCircuit(CoreRequest, f.CircuitMode, f.rules(f.CircuitRequestThreshold), o.Logger), o.Request),
-		query:   newLeg(newCircuit(CoreQuery, f.CircuitMode, f.rules(f.CircuitQueryThreshold), o.Logger), o.Query),
+		request: leg{newCircuit(CoreRequest, f.CircuitMode, f.rules(f.CircuitRequestThreshold), o.Logger), o.Request},
+		query:   leg{newCircuit(CoreQuery, f.CircuitMode, f.rules(f.CircuitQueryThreshold), o.Logger), o.Query},
 		retries: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gwanmun_core_retries_total",
 			Help: "Attempts of an inquiry after its first.",
@@ -119,7 +113,7 @@ func (g *Gate) Exchange(ctx context.Context, call corelink.Call) corelink.Result
 // copy of a payment moves the money a second time.
 func (g *Gate) mutate(ctx context.Context, call corelink.Call) corelink.Result {
 	c := &course{gate: g, leg: &g.request, call: call}
-	_, c.refused = failsafe.With[verdict](newPolicy(c.inTime), c.leg.guard).
+	_, c.refused = failsafe.With[verdict](newPolicy(c.guarded)).
 		WithContext(ctx).
 		Get(func() (verdict, error) { return c.attempt(ctx), nil })
 	return c.end()
@@ -132,7 +126,7 @@ func (g *Gate) inquire(ctx context.Context, call corelink.Call) corelink.Result 
 	c := &course{gate: g, leg: &g.query, call: call}
 	// The end that failsafe-go returns is not asked: when ctx has ended it is
 	// the context's error, whatever came back.
-	_, _ = failsafe.With[verdict](g.retry, newPolicy(c.stopRetry), newPolicy(c.inTime), c.leg.guard).
+	_, _ = failsafe.With[verdict](g.retry, newPolicy(c.repeated)).
 		WithContext(ctx).
 		Get(func() (verdict, error) { return c.attempt(ctx), nil })
 	return c.end()

@@ -46,6 +46,13 @@ func (p *policyOf) ToExecutor(verdict) any { return p }
 // Apply puts the policy around inner.
 func (p *policyOf) Apply(inner step) step { return p.around(inner) }
 
+// guarded is what stands around every attempt. It is one policy and not two:
+// each costs a call several allocations.
+func (c *course) guarded(attempt step) step { return c.inTime(c.leg.circuit.around(attempt)) }
+
+// repeated is what stands around every attempt of an inquiry, within the retry.
+func (c *course) repeated(attempt step) step { return c.stopRetry(c.guarded(attempt)) }
+
 // around is the circuit as a policy: a permit for each attempt, settled
 // whatever happens. An attempt that panics has no verdict, and none is neutral.
 func (c *circuit) around(inner step) step {
