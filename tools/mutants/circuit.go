@@ -64,8 +64,8 @@ var circuitMutations = []mutation{
 	},
 	{
 		name: "payment retried", guard: "no retry of a payment",
-		edits: swap(gateFile, "failsafe.With[verdict](newPolicy(c.inTime), c.leg.guard).",
-			"failsafe.With[verdict](g.retry, newPolicy(c.stopRetry), newPolicy(c.inTime), c.leg.guard)."),
+		edits: swap(gateFile, "failsafe.With[verdict](newPolicy(c.guarded)).",
+			"failsafe.With[verdict](g.retry, newPolicy(c.repeated))."),
 		tests: some(resilience, "Mutation"),
 	},
 	{
