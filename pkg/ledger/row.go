@@ -54,10 +54,13 @@ func Text(s string) string {
 func (in *Intent) Row(now time.Time) (Transaction, error) {
 	t := Transaction{
 		ID: in.ID, Kind: KindPayment, Status: StatusRequested, Policy: in.Policy,
-		Client: in.Client, Key: in.Key,
+		Client: in.Client, Key: in.Key, Order: in.Order,
 		AccountMasked: in.AccountMasked, AccountHash: in.AccountHash, Amount: in.Amount,
 		RequestedAt: Moment(in.RequestedAt), AdoptAt: Moment(now.Add(in.AdoptAfter)),
 		CorrelationID: in.CorrelationID, TraceID: in.By.TraceID,
+	}
+	if in.KeyLife == 0 { // unset, it would free the key at once
+		return t, fmt.Errorf("%w: the key has no life", ErrInvalidRow)
 	}
 	return t, t.Validate()
 }
@@ -104,6 +107,17 @@ func (c *Change) Event(now time.Time) Event {
 // NewEvent is an entry as it enters the book; the store numbers it.
 func NewEvent(from, to Status, evidence Evidence, now time.Time, by Actor, detail string) Event {
 	return Event{At: Moment(now), From: from, To: to, Evidence: evidence, By: by, Detail: Text(detail)}
+}
+
+// FreesOrder reports whether t holds its order no longer.
+func (t *Transaction) FreesOrder() bool {
+	return t.Status == StatusFailed || t.Status == StatusCanceled
+}
+
+// FreesKey reports whether a key that is bound to t, and whose life ends then, may
+// be bound again.
+func (t *Transaction) FreesKey(expires, now time.Time) bool {
+	return t.NeverSent() || t.Status.Final() && !now.Before(expires)
 }
 
 // NeverSent reports whether t is FAILED and no byte of it left, so that its key

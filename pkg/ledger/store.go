@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,9 @@ var (
 	// ErrUnavailable says that the store could not be reached or did not answer
 	// in time. What was asked may or may not have been done.
 	ErrUnavailable = errors.New("ledger unavailable")
+	// ErrOrderTaken says that another payment of the order is under way, in doubt
+	// or done. It comes as an *OrderError. Nothing was stored.
+	ErrOrderTaken = errors.New("the order has a payment")
 	// ErrLost says that a compare-and-set found another state than it expects.
 	// It comes as a *LostError.
 	ErrLost = errors.New("the transaction is not in the expected state")
@@ -40,12 +44,50 @@ func (e *LostError) Error() string {
 // Unwrap is ErrLost.
 func (e *LostError) Unwrap() error { return ErrLost }
 
+// OrderError is an order that may not be paid again, and the payment that holds
+// it: REQUESTED, UNKNOWN or SUCCESS.
+type OrderError struct {
+	Holder Transaction
+}
+
+// Error names the payment that holds the order.
+func (e *OrderError) Error() string {
+	return fmt.Sprintf("%s, %s: %s", ErrOrderTaken, e.Holder.ID, e.Holder.Status)
+}
+
+// Unwrap is ErrOrderTaken.
+func (e *OrderError) Unwrap() error { return ErrOrderTaken }
+
+// UnrecordedError says which rows of a Record are not in the book.
+type UnrecordedError struct {
+	// Errs has an entry for each row, in their order; nil for one that is stored.
+	Errs []error
+}
+
+// Error is the first failure, and how many there are.
+func (e *UnrecordedError) Error() string {
+	var first error
+	count := 0
+	for _, err := range e.Errs {
+		if err != nil {
+			first = cmp.Or(first, err)
+			count++
+		}
+	}
+	return fmt.Sprintf("%d of %d rows are not recorded: %v", count, len(e.Errs), first)
+}
+
+// Unwrap is the failures.
+func (e *UnrecordedError) Unwrap() []error { return e.Errs }
+
 // Intent is a payment that is about to be sent.
 type Intent struct {
 	ID          tranid.ID
 	Client      ClientID
 	Key         IdempotencyKey
 	Fingerprint Hash
+	// Order is empty when the payment is for none.
+	Order OrderID
 
 	AccountMasked string
 	AccountHash   Hash
@@ -57,7 +99,9 @@ type Intent struct {
 	// AdoptAfter is added to the database's clock to make AdoptAt: the longest
 	// that the exchange may take, and a margin.
 	AdoptAfter time.Duration
-	By         Actor
+	// KeyLife is how long the key stays bound at least.
+	KeyLife time.Duration
+	By      Actor
 }
 
 // Admission is what became of an Intent.
@@ -89,25 +133,29 @@ type Store interface {
 
 // Writer is what the payment service changes the book by.
 type Writer interface {
-	// CreateIntent stores the row (REQUESTED), its key and its first event in
-	// one database transaction, unless the key is bound. A key whose
-	// transaction is FAILED with NOT_SENT is bound again, whatever its
-	// fingerprint; of two that try, one wins and the other is told of the
-	// winner's row. Calling it again with the same ID is safe: should the first
-	// call have stored it, and should it be REQUESTED still, it is Created.
+	// CreateIntent stores the row (REQUESTED), its key, its order and its first
+	// event in one database transaction, unless the key is bound. A key is free
+	// to be bound again, whatever its fingerprint, when its transaction is FAILED
+	// with NOT_SENT, or is final and the key's life is over; of two that try, one
+	// wins and the other is told of the winner's row. The order is looked at after
+	// the key. Calling it again with the same ID is safe: should the first call
+	// have stored it, and should it be REQUESTED still, it is Created.
 	//
-	// Errors: ErrKeyReused, ErrDuplicateID; ErrUnavailable, after which the
-	// intent may be stored and must not be sent.
+	// Errors: ErrKeyReused, ErrOrderTaken, ErrDuplicateID, ErrInvalidRow;
+	// ErrUnavailable, after which the intent may be stored and must not be sent.
 	CreateIntent(ctx context.Context, in Intent) (Admission, error)
 
-	// Record stores the row of a transaction that ended without an intent, with
-	// its event: an inquiry, or a payment that was refused before anything was
-	// stored or sent (FAILED, NOT_SENT). It binds no key. Record of an ID that
-	// is there is ErrDuplicateID.
-	Record(ctx context.Context, t Transaction, by Actor) error
+	// Record stores rows of transactions that ended without an intent, each with
+	// its event: inquiries, and payments that were refused before anything was
+	// stored or sent (FAILED, NOT_SENT). It binds no key and no order. One bad row
+	// harms no other: an *UnrecordedError says which are not stored and why, for
+	// one ErrDuplicateID where its ID is taken. After any other error none is
+	// known to be. At most MaxRecord rows.
+	Record(ctx context.Context, rows []Transaction, by Actor) error
 
 	// Transition makes one move and appends its event, in one database
-	// transaction, and returns the row as it is after. It returns a *LostError
+	// transaction, which also frees the order when the row becomes FAILED or
+	// CANCELED, and returns the row as it is after. It returns a *LostError
 	// when the row is not in the state that the move needs, ErrNotFound when
 	// there is none, and ErrIllegalMove for a move that no row may make.
 	Transition(ctx context.Context, c Change) (Transaction, error)
@@ -116,6 +164,9 @@ type Writer interface {
 	// contradicts a final row, for one. From and To are the row's status.
 	AppendEvent(ctx context.Context, id tranid.ID, evidence Evidence, by Actor, detail string) error
 }
+
+// MaxRecord is the most rows of one Record.
+const MaxRecord = 500
 
 // Claim is a row that its holder may resolve until the lease ends. The lease
 // saves work; it is the compare-and-sets that keep the book right.
@@ -263,8 +314,7 @@ type Reader interface {
 	GetByKey(ctx context.Context, client ClientID, key IdempotencyKey) (Transaction, error)
 	// Bound returns the transaction that holds a key against a request with this
 	// fingerprint, or ErrKeyReused when it was made with another. It is
-	// ErrNotFound while the key is free to be bound: unbound, or bound to what
-	// was never sent.
+	// ErrNotFound while the key is free to be bound, as CreateIntent says.
 	Bound(ctx context.Context, client ClientID, key IdempotencyKey, fingerprint Hash) (Transaction, error)
 	// Events returns a transaction's history, oldest first; empty if there is
 	// no such transaction.

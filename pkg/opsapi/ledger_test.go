@@ -63,7 +63,7 @@ func (b *book) pay(t *testing.T, client ledger.ClientID, number string, moves ..
 		ID: id, Client: client, Key: ledger.IdempotencyKey(fmt.Sprintf("key-%d", b.rows)),
 		AccountMasked: parsed.Masked(), AccountHash: b.key.Account(parsed), Amount: account.Won(100 * b.rows),
 		Policy: ledger.PolicyNetCancel, RequestedAt: noon.Add(time.Duration(b.rows) * time.Second),
-		CorrelationID: fmt.Sprintf("corr-%d", b.rows), AdoptAfter: time.Minute, By: by,
+		CorrelationID: fmt.Sprintf("corr-%d", b.rows), AdoptAfter: time.Minute, KeyLife: time.Hour, By: by,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func build(t testing.TB, address string, poolSize int) *house {
 		Now: time.Now, Logger: logger, Registry: h.metrics,
 	})
 	h.service = payment.New(payment.Options{
-		Flags: payment.Flags{Deadline: 4 * readTimeout, SendWindow: readTimeout, AdoptMargin: time.Minute},
+		Flags: payment.Flags{Deadline: 4 * readTimeout, SendWindow: readTimeout, AdoptMargin: time.Minute, KeyLife: 24 * time.Hour},
 		Store: h.store, HashKey: hashKey(t), Core: h.gate, Now: time.Now,
 		Logger: logger, Registry: h.metrics, Instance: "payment-matrix",
 	})

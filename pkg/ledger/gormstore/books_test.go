@@ -94,7 +94,7 @@ func intent(number int64) ledger.Intent {
 	id := tranid.New(today, number)
 	return ledger.Intent{
 		ID: id, Client: "shop", Key: ledger.IdempotencyKey("key-" + string(id)), AccountMasked: "123456****1234",
-		Amount: 5000, Policy: ledger.PolicyNetCancel, RequestedAt: time.Now(), AdoptAfter: time.Hour, By: payer,
+		Amount: 5000, Policy: ledger.PolicyNetCancel, RequestedAt: time.Now(), AdoptAfter: time.Hour, KeyLife: time.Hour, By: payer,
 	}
 }
 

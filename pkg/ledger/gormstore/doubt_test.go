@@ -127,7 +127,7 @@ func eachDeadLine(t *testing.T, test func(t *testing.T, s *Store, line *deadLine
 func doubtfulIntent() ledger.Intent {
 	return ledger.Intent{
 		ID: "GWMNU20260725000000001", Client: "shop", Key: "key", AccountMasked: "****", Amount: 1,
-		Policy: ledger.PolicyConfirm, RequestedAt: time.Now(), AdoptAfter: time.Hour, By: ledger.Actor{Name: "payment"},
+		Policy: ledger.PolicyConfirm, RequestedAt: time.Now(), AdoptAfter: time.Hour, KeyLife: time.Hour, By: ledger.Actor{Name: "payment"},
 	}
 }
 

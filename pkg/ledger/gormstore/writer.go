@@ -52,10 +52,10 @@ type keyRow struct {
 func (s *Store) admit(tx *gorm.DB, in *ledger.Intent) (ledger.Admission, error) {
 	var clock []instant
 	err := tx.Raw(`INSERT INTO idempotency_keys
-	(client_id, idempotency_key, fingerprint, business_date, transaction_id, created_at) VALUES (?, ?, ?, ?, ?, ?)
+	(client_id, idempotency_key, fingerprint, business_date, transaction_id, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (client_id, idempotency_key) DO NOTHING RETURNING created_at`,
 		string(in.Client), string(in.Key), in.Fingerprint[:], in.ID.Date().String(), string(in.ID),
-		s.dialect.clock(0)).Scan(&clock).Error
+		s.dialect.clock(0), s.dialect.clock(in.KeyLife)).Scan(&clock).Error
 	if err != nil {
 		return ledger.Admission{}, err
 	}
@@ -89,9 +89,9 @@ ON CONFLICT (client_id, idempotency_key) DO NOTHING RETURNING created_at`,
 func (s *Store) bindAgain(tx *gorm.DB, in *ledger.Intent, old tranid.ID) (ledger.Admission, error) {
 	var clock []instant
 	result := tx.Raw(`UPDATE idempotency_keys
-SET fingerprint = ?, business_date = ?, transaction_id = ?, created_at = ?
+SET fingerprint = ?, business_date = ?, transaction_id = ?, created_at = ?, expires_at = ?
 WHERE client_id = ? AND idempotency_key = ? AND transaction_id = ? RETURNING created_at`,
-		in.Fingerprint[:], in.ID.Date().String(), string(in.ID), s.dialect.clock(0),
+		in.Fingerprint[:], in.ID.Date().String(), string(in.ID), s.dialect.clock(0), s.dialect.clock(in.KeyLife),
 		string(in.Client), string(in.Key), string(old)).Scan(&clock)
 	if err := one(result, errOvertaken); err != nil {
 		return ledger.Admission{}, err
@@ -123,13 +123,25 @@ func insert(tx *gorm.DB, t *ledger.Transaction, first ledger.Event) error {
 }
 
 // Record implements ledger.Writer.
-func (s *Store) Record(ctx context.Context, t ledger.Transaction, by ledger.Actor) error {
+func (s *Store) Record(ctx context.Context, rows []ledger.Transaction, by ledger.Actor) error {
+	errs, failed := make([]error, len(rows)), false
+	for i := range rows {
+		errs[i] = s.recordOne(ctx, &rows[i], by)
+		failed = failed || errs[i] != nil
+	}
+	if failed {
+		return &ledger.UnrecordedError{Errs: errs}
+	}
+	return nil
+}
+
+func (s *Store) recordOne(ctx context.Context, t *ledger.Transaction, by ledger.Actor) error {
 	return s.write(ctx, "record "+string(t.ID), func(tx *gorm.DB) error {
 		now, err := s.readClock(tx)
 		if err != nil {
 			return err
 		}
-		ended, err := ledger.Ended(&t, now)
+		ended, err := ledger.Ended(t, now)
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func backlogCounts(b *book) {
 	inquiry := b.inquiry()
 	inquiry.Status, inquiry.Evidence, inquiry.Answer, inquiry.RespondedAt = ledger.StatusUnknown, 0, ledger.Answer{}, time.Time{}
 	inquiry.RequestedAt = start.Add(-time.Hour)
-	if err := b.Record(b.ctx, inquiry, payer); err != nil {
+	if err := b.Record(b.ctx, []ledger.Transaction{inquiry}, payer); err != nil {
 		b.Fatal(err)
 	}
 	b.move(b.requested().ID, toUsedID) // in review, and never due

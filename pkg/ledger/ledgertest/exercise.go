@@ -126,7 +126,7 @@ func (b *book) intent() ledger.Intent {
 	return ledger.Intent{
 		ID: id, Client: "shop", Key: ledger.IdempotencyKey("key-" + string(id)), Fingerprint: ledger.Hash{1},
 		AccountMasked: "123456****1234", AccountHash: ledger.Hash{2}, Amount: 5000, Policy: ledger.PolicyNetCancel,
-		RequestedAt: time.Now(), CorrelationID: "corr-" + string(id), AdoptAfter: time.Hour, By: payer,
+		RequestedAt: time.Now(), CorrelationID: "corr-" + string(id), AdoptAfter: time.Hour, KeyLife: time.Hour, By: payer,
 	}
 }
 

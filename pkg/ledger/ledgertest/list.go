@@ -111,7 +111,7 @@ func (b *book) filtered() (rows map[string]tranid.ID, start time.Time) {
 	b.move(rows["reviewed"], toUsedID)
 	inquiry := b.inquiry()
 	inquiry.Order, inquiry.RequestedAt = "order-1", start.Add(5*time.Hour)
-	if err := b.Record(b.ctx, inquiry, payer); err != nil {
+	if err := b.Record(b.ctx, []ledger.Transaction{inquiry}, payer); err != nil {
 		b.Fatal(err)
 	}
 	rows["inquiry"] = inquiry.ID

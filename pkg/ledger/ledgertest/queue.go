@@ -239,7 +239,7 @@ func claimsShareRows(b *book) {
 			t := b.inquiry()
 			t.Status, t.Evidence, t.Answer, t.RespondedAt = ledger.StatusUnknown, 0, ledger.Answer{}, time.Time{}
 			all[j] = t.ID
-			if err := b.Record(b.ctx, t, payer); err != nil {
+			if err := b.Record(b.ctx, []ledger.Transaction{t}, payer); err != nil {
 				b.Errorf("record: %v", err)
 			}
 		}

@@ -196,7 +196,7 @@ func doneContext(b *book) {
 	for _, ctx := range []context.Context{canceled, past} {
 		for what, err := range map[string]error{
 			"create":    second(b.CreateIntent(ctx, fresh)),
-			"record":    b.Record(ctx, b.inquiry(), payer),
+			"record":    b.Record(ctx, []ledger.Transaction{b.inquiry()}, payer),
 			"move":      second(b.Transition(ctx, toSuccess.of(requested.ID))),
 			"append":    b.AppendEvent(ctx, unknown.ID, 0, payer, "x"),
 			"adopt":     second(b.Adopt(ctx, 1, resolver)),

@@ -49,7 +49,7 @@ func inquiryIsStored(b *book) {
 	failed.SentAt, failed.RespondedAt, failed.Reason = time.Time{}, time.Time{}, "dial refused"
 	history.Kind, history.Elapsed = ledger.KindHistoryInquiry, 0
 	for _, want := range []ledger.Transaction{b.inquiry(), declined, failed, history} {
-		if err := b.Record(b.ctx, want, payer); err != nil {
+		if err := b.Record(b.ctx, []ledger.Transaction{want}, payer); err != nil {
 			b.Fatal(err)
 		}
 		b.same("row", want, b.get(want.ID))
@@ -67,7 +67,7 @@ func inquiryIsStored(b *book) {
 func unknownInquiryIsDue(b *book) {
 	t := b.inquiry()
 	t.Status, t.Evidence, t.Answer, t.RespondedAt = ledger.StatusUnknown, 0, ledger.Answer{}, time.Time{}
-	if err := b.Record(b.ctx, t, payer); err != nil {
+	if err := b.Record(b.ctx, []ledger.Transaction{t}, payer); err != nil {
 		b.Fatal(err)
 	}
 	stored := b.get(t.ID)
@@ -89,13 +89,13 @@ func unknownInquiryIsDue(b *book) {
 
 func inquiryWithTakenID(b *book) {
 	t := b.inquiry()
-	if err := b.Record(b.ctx, t, payer); err != nil {
+	if err := b.Record(b.ctx, []ledger.Transaction{t}, payer); err != nil {
 		b.Fatal(err)
 	}
-	b.fails("again", b.Record(b.ctx, t, payer), ledger.ErrDuplicateID)
+	b.fails("again", b.Record(b.ctx, []ledger.Transaction{t}, payer), ledger.ErrDuplicateID)
 	payment := b.requested()
 	t.ID = payment.ID
-	b.fails("with a payment's ID", b.Record(b.ctx, t, payer), ledger.ErrDuplicateID)
+	b.fails("with a payment's ID", b.Record(b.ctx, []ledger.Transaction{t}, payer), ledger.ErrDuplicateID)
 	b.same("the payment", payment, b.get(payment.ID))
 }
 
@@ -121,17 +121,17 @@ func invalidInquiries(b *book) {
 		t := b.inquiry()
 		id := t.ID
 		c.spoil(&t)
-		b.fails(what, b.Record(b.ctx, t, payer), c.want)
+		b.fails(what, b.Record(b.ctx, []ledger.Transaction{t}, payer), c.want)
 		b.absent(id)
 	}
 	t := b.inquiry()
-	b.fails("no actor", b.Record(b.ctx, t, ledger.Actor{}), ledger.ErrInvalidRow)
+	b.fails("no actor", b.Record(b.ctx, []ledger.Transaction{t}, ledger.Actor{}), ledger.ErrInvalidRow)
 	b.absent(t.ID)
 }
 
 func refusedPaymentBindsNothing(b *book) {
 	in, want := b.refused()
-	if err := b.Record(b.ctx, want, payer); err != nil {
+	if err := b.Record(b.ctx, []ledger.Transaction{want}, payer); err != nil {
 		b.Fatal(err)
 	}
 	b.same("row", want, b.get(want.ID))
@@ -147,7 +147,7 @@ func refusedPaymentBindsNothing(b *book) {
 	_, err := b.GetByKey(b.ctx, in.Client, in.Key)
 	b.fails("by its key", err, ledger.ErrNotFound)
 	b.free("its key", in)
-	b.fails("again", b.Record(b.ctx, want, payer), ledger.ErrDuplicateID)
+	b.fails("again", b.Record(b.ctx, []ledger.Transaction{want}, payer), ledger.ErrDuplicateID)
 	_, err = b.CreateIntent(b.ctx, in)
 	b.fails("an intent with its ID", err, ledger.ErrDuplicateID)
 	in.ID, in.Fingerprint = b.newID(), ledger.Hash{9}
@@ -160,7 +160,7 @@ func refusedPaymentLeavesTheHolder(b *book) {
 	holder := in
 	holder.ID = b.newID()
 	stored := b.move(b.create(holder).ID, toSuccess)
-	if err := b.Record(b.ctx, want, payer); err != nil {
+	if err := b.Record(b.ctx, []ledger.Transaction{want}, payer); err != nil {
 		b.Fatal(err)
 	}
 	byKey, err := b.GetByKey(b.ctx, in.Client, in.Key)
@@ -193,7 +193,7 @@ func sentPaymentIsNotRecorded(b *book) {
 	} {
 		_, t := b.refused()
 		c.spoil(&t)
-		b.fails(what, b.Record(b.ctx, t, payer), c.want)
+		b.fails(what, b.Record(b.ctx, []ledger.Transaction{t}, payer), c.want)
 		b.absent(t.ID)
 	}
 }

@@ -25,6 +25,7 @@ type Store struct {
 	closed bool
 	rows   map[tranid.ID]*row
 	keys   map[boundKey]binding
+	orders map[paidOrder]tranid.ID
 	next   map[tranid.Date]int64
 }
 
@@ -44,6 +45,12 @@ type boundKey struct {
 type binding struct {
 	id          tranid.ID
 	fingerprint ledger.Hash
+	expires     time.Time
+}
+
+type paidOrder struct {
+	client ledger.ClientID
+	order  ledger.OrderID
 }
 
 var _ ledger.Store = (*Store)(nil)
@@ -52,10 +59,11 @@ var _ ledger.Store = (*Store)(nil)
 // clock.
 func New(now func() time.Time) *Store {
 	return &Store{
-		now:  now,
-		rows: make(map[tranid.ID]*row),
-		keys: make(map[boundKey]binding),
-		next: make(map[tranid.Date]int64),
+		now:    now,
+		rows:   make(map[tranid.ID]*row),
+		keys:   make(map[boundKey]binding),
+		orders: make(map[paidOrder]tranid.ID),
+		next:   make(map[tranid.Date]int64),
 	}
 }
 
@@ -132,7 +140,7 @@ func (r *row) append(e ledger.Event) error {
 
 // move makes a change of the row, with its event; it reports whether it was
 // made.
-func (r *row) move(c *ledger.Change, now time.Time) (bool, error) {
+func (s *Store) move(r *row, c *ledger.Change, now time.Time) (bool, error) {
 	next, event := r.Transaction, c.Event(now)
 	made, err := c.Apply(&next, now)
 	if err != nil || !made {
@@ -142,6 +150,9 @@ func (r *row) move(c *ledger.Change, now time.Time) (bool, error) {
 		return false, err
 	}
 	r.Transaction = next
+	if held := (paidOrder{next.Client, next.Order}); next.FreesOrder() && s.orders[held] == next.ID {
+		delete(s.orders, held)
+	}
 	if next.Status.Final() || next.OperatorOnly() {
 		r.release()
 	}

@@ -21,7 +21,7 @@ func TestStore_FollowsTheClockOfABubble(t *testing.T) {
 		by := ledger.Actor{Name: ledger.ActorReconciler}
 		in := ledger.Intent{
 			ID: "GWMNU20260725000000001", Client: "shop", Key: "key", AccountMasked: "****", Amount: 1,
-			Policy: ledger.PolicyConfirm, RequestedAt: time.Now(), AdoptAfter: time.Hour, By: by,
+			Policy: ledger.PolicyConfirm, RequestedAt: time.Now(), AdoptAfter: time.Hour, KeyLife: time.Hour, By: by,
 		}
 		if _, err := s.CreateIntent(t.Context(), in); err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func (s *Store) Adopt(ctx context.Context, limit int, by ledger.Actor) (int, err
 	abandoned := s.first(limit, func(r *row) (time.Time, bool) { return r.AdoptAt, r.abandoned(now) })
 	for i, r := range abandoned {
 		adoption := ledger.Adoption(r.ID, by)
-		if _, err := r.move(&adoption, now); err != nil {
+		if _, err := s.move(r, &adoption, now); err != nil {
 			return i, err
 		}
 	}
@@ -73,7 +73,7 @@ func (s *Store) ClaimOne(
 	claim := ledger.Claim{At: ledger.Moment(s.now())}
 	if r.abandoned(claim.At) {
 		adoption := ledger.Adoption(id, by)
-		if _, err := r.move(&adoption, claim.At); err != nil {
+		if _, err := s.move(r, &adoption, claim.At); err != nil {
 			return ledger.Claim{}, err
 		}
 	}

@@ -56,7 +56,7 @@ func (s *Store) Bound(
 	}
 	holder := s.rows[bound.id].Transaction
 	switch {
-	case holder.NeverSent():
+	case holder.FreesKey(bound.expires, s.now()):
 		return ledger.Transaction{}, ledger.ErrNotFound
 	case bound.fingerprint != fingerprint:
 		return ledger.Transaction{}, ledger.ErrKeyReused

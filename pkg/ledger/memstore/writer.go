@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
@@ -23,7 +24,7 @@ func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admi
 	if bound, ok := s.keys[key]; ok {
 		holder := s.rows[bound.id].Transaction
 		mine := bound.id == in.ID
-		rebind := holder.NeverSent() && !mine
+		rebind := holder.FreesKey(bound.expires, now) && !mine
 		switch {
 		case !rebind && bound.fingerprint != in.Fingerprint:
 			return ledger.Admission{}, ledger.ErrKeyReused
@@ -31,22 +32,40 @@ func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admi
 			return ledger.Admission{Transaction: holder, Created: mine && holder.Status == ledger.StatusRequested}, nil
 		}
 	}
+	order := paidOrder{in.Client, in.Order}
+	if holder, taken := s.orders[order]; taken {
+		return ledger.Admission{}, &ledger.OrderError{Holder: s.rows[holder].Transaction}
+	}
 	if err := s.put(t, ledger.NewEvent(0, t.Status, 0, now, in.By, "")); err != nil {
 		return ledger.Admission{}, err
 	}
-	s.keys[key] = binding{id: in.ID, fingerprint: in.Fingerprint}
+	s.keys[key] = binding{id: in.ID, fingerprint: in.Fingerprint, expires: now.Add(in.KeyLife)}
+	if in.Order != "" {
+		s.orders[order] = in.ID
+	}
 	return ledger.Admission{Transaction: t, Created: true}, nil
 }
 
 // Record implements ledger.Writer.
-func (s *Store) Record(ctx context.Context, t ledger.Transaction, by ledger.Actor) error {
+func (s *Store) Record(ctx context.Context, rows []ledger.Transaction, by ledger.Actor) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	now := s.now()
-	ended, err := ledger.Ended(&t, now)
+	now, errs, failed := s.now(), make([]error, len(rows)), false
+	for i := range rows {
+		errs[i] = s.record(&rows[i], by, now)
+		failed = failed || errs[i] != nil
+	}
+	if failed {
+		return &ledger.UnrecordedError{Errs: errs}
+	}
+	return nil
+}
+
+func (s *Store) record(t *ledger.Transaction, by ledger.Actor, now time.Time) error {
+	ended, err := ledger.Ended(t, now)
 	if err != nil {
 		return err
 	}
@@ -67,7 +86,7 @@ func (s *Store) Transition(ctx context.Context, c ledger.Change) (ledger.Transac
 	if !ok {
 		return ledger.Transaction{}, ledger.ErrNotFound
 	}
-	made, err := r.move(&c, s.now())
+	made, err := s.move(r, &c, s.now())
 	switch {
 	case err != nil:
 		return ledger.Transaction{}, err

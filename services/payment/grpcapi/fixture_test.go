@@ -98,7 +98,7 @@ func openGate(t *testing.T, code string) *gate {
 	registry, logger := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
 	service := payment.New(payment.Options{
 		Flags: payment.Flags{
-			Deadline: 5 * time.Second, SendWindow: 2 * time.Second, MinDeadline: 100 * time.Millisecond, AdoptMargin: 5 * time.Second,
+			Deadline: 5 * time.Second, SendWindow: 2 * time.Second, MinDeadline: 100 * time.Millisecond, AdoptMargin: 5 * time.Second, KeyLife: 24 * time.Hour,
 		},
 		Store: g.store, HashKey: hashKey, Core: g.core, Now: time.Now,
 		Logger: logger, Registry: registry, Instance: "payment-test",

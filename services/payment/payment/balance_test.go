@@ -96,7 +96,7 @@ func TestBalance_LedgerDown(t *testing.T) {
 		for code, reason := range map[string]ledger.Reason{"0000": 0, "0001": ledger.ReasonAccountNotFound} {
 			t.Run(name+", "+code, func(t *testing.T) {
 				inHouse(t, answers(code), nil, func(t *testing.T, h *house) {
-					h.store.record = func(ctx context.Context, _ ledger.Transaction, _ ledger.Actor) error { return c.fails(ctx) }
+					h.store.record = func(ctx context.Context, _ []ledger.Transaction, _ ledger.Actor) error { return c.fails(ctx) }
 					start := time.Now()
 					if _, err := h.ask(t.Context()); reason != 0 {
 						refused(t, err, reason)

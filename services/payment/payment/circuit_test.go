@@ -107,10 +107,10 @@ func TestBalance_RefusalsAreRecordedBehindAndBounded(t *testing.T) {
 	inHouse(t, ends(corelink.SentNone, &resilience.OpenError{Name: resilience.CoreQuery, State: resilience.Open, RetryAfter: time.Second}), nil,
 		func(t *testing.T, h *house) {
 			release := make(chan struct{})
-			h.store.record = func(ctx context.Context, row ledger.Transaction, by ledger.Actor) error {
+			h.store.record = func(ctx context.Context, rows []ledger.Transaction, by ledger.Actor) error {
 				select {
 				case <-release:
-					return h.store.Store.Record(ctx, row, by)
+					return h.store.Store.Record(ctx, rows, by)
 				case <-ctx.Done():
 					return fmt.Errorf("%w: %w", ledger.ErrUnavailable, ctx.Err())
 				}

@@ -147,6 +147,7 @@ func (s *Service) intend(ctx context.Context, r *run) (ledger.Admission, error) 
 			Amount: r.Amount, Policy: r.Policy,
 			RequestedAt: stamp(r.arrived), CorrelationID: r.CorrelationID,
 			AdoptAfter: s.Flags.SendWindow + s.Flags.Deadline + s.Flags.AdoptMargin,
+			KeyLife:    s.Flags.KeyLife,
 			By:         s.by,
 		}
 		r.window = window{start: s.Now(), limit: s.Flags.SendWindow, now: s.Now}

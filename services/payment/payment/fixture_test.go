@@ -24,7 +24,7 @@ const (
 
 // flags are those that the binary starts with.
 var flags = payment.Flags{
-	Deadline: 5 * time.Second, SendWindow: 2 * time.Second, MinDeadline: 100 * time.Millisecond, AdoptMargin: 5 * time.Second,
+	Deadline: 5 * time.Second, SendWindow: 2 * time.Second, MinDeadline: 100 * time.Millisecond, AdoptMargin: 5 * time.Second, KeyLife: 24 * time.Hour,
 }
 
 // house is a Service on a ledger in memory and a scripted core, in a bubble of

@@ -34,7 +34,7 @@ func (s *Service) record(ctx context.Context, t ledger.Transaction) {
 func (s *Service) write(ctx context.Context, t ledger.Transaction) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	if err := s.Store.Record(ctx, t, s.by); err != nil {
+	if err := s.Store.Record(ctx, []ledger.Transaction{t}, s.by); err != nil {
 		s.dropped.WithLabelValues(droppedKind(&t)).Inc()
 		s.Logger.WarnContext(ctx, "row not recorded", "transaction_id", t.ID, "kind", t.Kind.String(), "error", err)
 	}

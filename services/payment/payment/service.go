@@ -36,6 +36,7 @@ type Flags struct {
 	SendWindow  time.Duration `default:"2s" help:"How long after its arrival at the ledger a payment may still be sent; later it is FAILED, and nothing left."`
 	MinDeadline time.Duration `default:"100ms" help:"A call whose caller waits for less than this is refused."`
 	AdoptMargin time.Duration `default:"5s" help:"How long after it must have ended a payment without outcome is taken for abandoned."`
+	KeyLife     time.Duration `default:"24h" help:"How long an idempotency key stays bound at least; never less than until its payment is final."`
 }
 
 // Validate reports what is wrong with the settings, in one line.
@@ -47,6 +48,8 @@ func (f *Flags) Validate() error {
 		return errors.New("--send-window must be positive")
 	case f.MinDeadline < 0:
 		return errors.New("--min-deadline must not be negative")
+	case f.KeyLife <= 0:
+		return errors.New("--key-life must be positive")
 	case f.AdoptMargin <= 0:
 		return errors.New("--adopt-margin must be positive")
 	}

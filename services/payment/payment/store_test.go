@@ -21,7 +21,7 @@ var errDown = fmt.Errorf("%w: down", ledger.ErrUnavailable)
 type faultyStore struct {
 	*memstore.Store
 	createIntent func(ctx context.Context, in ledger.Intent) (ledger.Admission, error)
-	record       func(ctx context.Context, t ledger.Transaction, by ledger.Actor) error
+	record       func(ctx context.Context, rows []ledger.Transaction, by ledger.Actor) error
 	transition   func(ctx context.Context, c ledger.Change) (ledger.Transaction, error)
 	appendEvent  func(ctx context.Context) error
 	get          func(ctx context.Context, id tranid.ID) (ledger.Transaction, error)
@@ -42,11 +42,11 @@ func (f *faultyStore) CreateIntent(ctx context.Context, in ledger.Intent) (ledge
 }
 
 // Record implements ledger.Writer.
-func (f *faultyStore) Record(ctx context.Context, t ledger.Transaction, by ledger.Actor) error {
+func (f *faultyStore) Record(ctx context.Context, rows []ledger.Transaction, by ledger.Actor) error {
 	if f.record != nil {
-		return f.record(ctx, t, by)
+		return f.record(ctx, rows, by)
 	}
-	return f.Store.Record(ctx, t, by)
+	return f.Store.Record(ctx, rows, by)
 }
 
 // Bound implements ledger.Reader.

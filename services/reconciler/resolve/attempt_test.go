@@ -30,10 +30,10 @@ func (h *house) attemptAt(t *testing.T, id tranid.ID) (*attempt, error) {
 func TestAttempt_AnInquiryWithoutAnswerHadNoEffectAndCostsNoFrame(t *testing.T) {
 	h := newHouse(nil, testFlags(), fixed)
 	id := tranid.New(tranid.DateOf(fixed()), 7)
-	must(t, h.store.Record(t.Context(), ledger.Transaction{
+	must(t, h.store.Record(t.Context(), []ledger.Transaction{{
 		ID: id, Kind: ledger.KindBalanceInquiry, Status: ledger.StatusUnknown, Client: "local",
 		AccountMasked: "****", RequestedAt: fixed(), SentAt: fixed(), Reason: "no answer in time",
-	}, payment))
+	}}, payment))
 	_, err := h.attemptAt(t, id)
 	must(t, err)
 	row := get(t, h.store, id)

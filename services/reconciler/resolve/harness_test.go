@@ -139,7 +139,7 @@ func request(t *testing.T, store ledger.Store, now func() time.Time, u unknown) 
 	_, err := store.CreateIntent(t.Context(), ledger.Intent{
 		ID: id, Client: "local", Key: ledger.IdempotencyKey(fmt.Sprintf("key-%d", u.number)),
 		AccountMasked: "123456****1234", Amount: 1000, Policy: u.policy,
-		RequestedAt: now(), AdoptAfter: 12 * time.Second, By: payment, CorrelationID: fmt.Sprintf("corr-%d", u.number),
+		RequestedAt: now(), AdoptAfter: 12 * time.Second, KeyLife: time.Hour, By: payment, CorrelationID: fmt.Sprintf("corr-%d", u.number),
 	})
 	must(t, err)
 	return id
