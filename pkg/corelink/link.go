@@ -14,6 +14,9 @@ import (
 // Flags are the settings of a link.
 type Flags struct {
 	CoreAddr       []string      `name:"core-addr" placeholder:"HOST:PORT" default:"127.0.0.1:9099" help:"Where the core listens for telegrams, host:port; of several, the next is tried when one refuses."`
+	CoreTLS        bool          `name:"core-tls" help:"Speak TLS to the core, and check its certificate."`
+	CoreTLSCA      string        `name:"core-tls-ca" placeholder:"FILE" help:"Who signs the core's certificate, in PEM; unset, those whom this machine trusts."`
+	CoreTLSName    string        `name:"core-tls-name" placeholder:"NAME" help:"The name in the core's certificate; unset, the host of --core-addr."`
 	ReadTimeout    time.Duration `default:"3s" help:"How long the core may take to answer one telegram."`
 	ConnectTimeout time.Duration `default:"2s" help:"How long a connection to the core may take, within the deadline."`
 

@@ -167,7 +167,10 @@ func TestFlags_Validate(t *testing.T) {
 
 func TestNewTCP(t *testing.T) {
 	h := serve(t, steady)
-	link := corelink.NewTCP(keeping(h.addr), "test", corelink.NewMetrics(prometheus.NewRegistry()))
+	link, err := corelink.NewTCP(keeping(h.addr), "test", corelink.NewMetrics(prometheus.NewRegistry()))
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer func() { _ = link.Close() }()
 	for n := range 3 {
 		answered(t, link, nth(n))

@@ -58,9 +58,15 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("open ledger: %w", err)
 	}
+	if addr := cfg.Core.Exposed(); addr != "" {
+		logger.WarnContext(ctx, "telegrams leave this machine in the clear: --core-tls is off", "core_addr", addr)
+	}
 	links := corelink.NewMetrics(registry)
-	request := corelink.NewTCP(cfg.Core, resilience.CoreRequest, links)
-	query := corelink.NewTCP(cfg.Core, resilience.CoreQuery, links)
+	request, badRequest := corelink.NewTCP(cfg.Core, resilience.CoreRequest, links)
+	query, badQuery := corelink.NewTCP(cfg.Core, resilience.CoreQuery, links)
+	if err := errors.Join(badRequest, badQuery); err != nil {
+		return errors.Join(fmt.Errorf("reach the core: %w", err), store.Close())
+	}
 	core := resilience.New(resilience.Options{
 		Flags: cfg.Resilience, Request: request, Query: query, Now: time.Now, Logger: logger, Registry: registry,
 	})

@@ -1,0 +1,4 @@
+package corelink
+
+// OverTLS is overTLS, on a dialer of a test's own.
+var OverTLS = overTLS
