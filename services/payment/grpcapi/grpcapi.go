@@ -38,11 +38,6 @@ func (p *paymentServer) CreatePayment(ctx context.Context, req *paymentv1.Create
 	if err != nil {
 		return nil, invalid("account_number", err)
 	}
-	if req.GetOrderId() != "" {
-		return nil, &ledger.Refusal{Reason: ledger.ReasonInvalidRequest, Fields: []ledger.FieldViolation{
-			{Field: "order_id", Description: "orders are not supported by this version; leave it empty"},
-		}}
-	}
 	policy := ledger.PolicyNetCancel
 	if req.GetResolutionPolicy() == ledgerv1.ResolutionPolicy_RESOLUTION_POLICY_CONFIRM {
 		policy = ledger.PolicyConfirm
@@ -52,6 +47,7 @@ func (p *paymentServer) CreatePayment(ctx context.Context, req *paymentv1.Create
 		Key:           ledger.IdempotencyKey(req.GetIdempotencyKey()),
 		Account:       number,
 		Amount:        account.Won(req.GetAmount()),
+		Order:         ledger.OrderID(req.GetOrderId()),
 		Policy:        policy,
 		CorrelationID: telemetry.CorrelationID(ctx),
 	})
@@ -84,7 +80,7 @@ func (p *paymentServer) GetPayment(ctx context.Context, req *paymentv1.GetPaymen
 func (p *paymentServer) get(ctx context.Context, text string) (ledger.Transaction, error) {
 	id, err := tranid.Parse(text)
 	if err != nil { // well formed, but of a day that does not exist
-		return ledger.Transaction{}, &ledger.Refusal{Reason: ledger.ReasonTransactionNotFound, Err: err}
+		return ledger.Transaction{}, invalid("transaction_id", err)
 	}
 	return p.service.Get(ctx, rpcserver.ClientID(ctx), id)
 }
@@ -93,7 +89,7 @@ func (p *paymentServer) get(ctx context.Context, text string) (ledger.Transactio
 func (p *paymentServer) WatchPayment(req *paymentv1.WatchPaymentRequest, stream grpc.ServerStreamingServer[paymentv1.WatchPaymentResponse]) error {
 	id, err := tranid.Parse(req.GetTransactionId())
 	if err != nil {
-		return &ledger.Refusal{Reason: ledger.ReasonTransactionNotFound, Err: err}
+		return invalid("transaction_id", err)
 	}
 	ctx, stopped, done := untilStopping(stream.Context())
 	defer done()

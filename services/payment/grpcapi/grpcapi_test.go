@@ -97,6 +97,26 @@ func TestCreatePayment_Refusals(t *testing.T) {
 	}
 }
 
+// An order is in the row and in the answer, and is paid once.
+func TestCreatePayment_Order(t *testing.T) {
+	g := openGate(t, "0000")
+	req := good()
+	req.OrderId = "an order of 2026"
+	resp, err := g.CreatePayment(t.Context(), req)
+	if err != nil || resp.GetTransaction().GetOrderId() != req.GetOrderId() || g.row(t, "order-1").Order != "an order of 2026" {
+		t.Fatalf("response %v, %v", resp, err)
+	}
+	req.IdempotencyKey = "another"
+	_, err = g.CreatePayment(t.Context(), req)
+	if status.Code(err) != codes.FailedPrecondition || reason.Of(err) != ledgerv1.ErrorReason_ERROR_REASON_ORDER_ALREADY_PAID ||
+		reason.Transaction(err).GetTransactionId() != resp.GetTransaction().GetTransactionId() {
+		t.Errorf("the order again: %v, about %v", err, reason.Transaction(err))
+	}
+	if n := g.core.frames.Load(); n != 1 {
+		t.Errorf("%d frames", n)
+	}
+}
+
 // What is wrong with a request is said by the field, and leaves no row and no
 // frame.
 func TestCreatePayment_InvalidRequests(t *testing.T) {
@@ -118,7 +138,8 @@ func TestCreatePayment_InvalidRequests(t *testing.T) {
 		"amount of 13":       {func(r *paymentv1.CreatePaymentRequest) { r.Amount = 1_000_000_000_000 }, "amount"},
 		"amount of all bits": {func(r *paymentv1.CreatePaymentRequest) { r.Amount = math.MaxInt64 }, "amount"},
 		"unknown policy":     {func(r *paymentv1.CreatePaymentRequest) { r.ResolutionPolicy = 99 }, "resolution_policy"},
-		"an order":           {func(r *paymentv1.CreatePaymentRequest) { r.OrderId = "order" }, "order_id"},
+		"long order":         {func(r *paymentv1.CreatePaymentRequest) { r.OrderId = strings.Repeat("o", 65) }, "order_id"},
+		"order of two lines": {func(r *paymentv1.CreatePaymentRequest) { r.OrderId = "a\nb" }, "order_id"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +193,6 @@ func TestGetPayment(t *testing.T) {
 	inquiry := g.inquiry(t)
 	for name, req := range map[string]*paymentv1.GetPaymentRequest{
 		"no such ID":  byID("GWMNU20260301999999999"),
-		"no such day": byID("GWMNU20261332000000001"),
 		"no such key": byKey("order-2"),
 		"an inquiry":  byID(inquiry),
 	} {
@@ -186,7 +206,12 @@ func TestGetPayment(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	_, err := g.GetPayment(t.Context(), byID(noSuchDay))
+	wantField(t, err, "transaction_id")
 }
+
+// noSuchDay has the form of a transaction ID.
+const noSuchDay = "GWMNU20261332000000001"
 
 func byID(id string) *paymentv1.GetPaymentRequest {
 	return &paymentv1.GetPaymentRequest{Key: &paymentv1.GetPaymentRequest_TransactionId{TransactionId: id}}
@@ -261,7 +286,7 @@ func TestWatchPayment_UntilFinal(t *testing.T) {
 
 func TestWatchPayment_NotFound(t *testing.T) {
 	g := openGate(t, "0000")
-	for _, id := range []string{"GWMNU20260301999999999", "GWMNU20261332000000001", g.inquiry(t)} {
+	for _, id := range []string{"GWMNU20260301999999999", g.inquiry(t)} {
 		stream, err := g.WatchPayment(t.Context(), &paymentv1.WatchPaymentRequest{TransactionId: id})
 		if err != nil {
 			t.Fatal(err)
@@ -270,6 +295,12 @@ func TestWatchPayment_NotFound(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
+	stream, err := g.WatchPayment(t.Context(), &paymentv1.WatchPaymentRequest{TransactionId: noSuchDay})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = stream.Recv()
+	wantField(t, err, "transaction_id")
 }
 
 func TestWatchPayment_EndsWhenTheServerStops(t *testing.T) {

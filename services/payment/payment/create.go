@@ -14,10 +14,12 @@ import (
 
 // Request is a payment that a client asks for.
 type Request struct {
-	Client        ledger.ClientID
-	Key           ledger.IdempotencyKey
-	Account       account.Number
-	Amount        account.Won
+	Client  ledger.ClientID
+	Key     ledger.IdempotencyKey
+	Account account.Number
+	Amount  account.Won
+	// Order is empty when the payment is for none.
+	Order         ledger.OrderID
 	Policy        ledger.Policy
 	CorrelationID string
 }
@@ -35,6 +37,9 @@ const (
 	maxRuns = 2
 	// maxIDs is how many transaction IDs one run may find taken.
 	maxIDs = 3
+	// doubtRetry is what is told to wait whose answer depends on a payment that
+	// is under way or in doubt.
+	doubtRetry = time.Second
 )
 
 // Create takes a payment. A nil error means that the money moved, once, and
@@ -56,7 +61,7 @@ func (s *Service) Create(ctx context.Context, r Request) (Reply, error) {
 		}
 		run := run{
 			Request: r, arrived: arrived, deadline: begun.Add(s.Flags.Deadline),
-			fingerprint: s.HashKey.Fingerprint(r.Account, r.Amount, "", r.Policy),
+			fingerprint: s.HashKey.Fingerprint(r.Account, r.Amount, r.Order, r.Policy),
 		}
 		admission, err := s.admit(ctx, &run)
 		if err != nil {
@@ -122,7 +127,7 @@ func (s *Service) refuseUnsent(ctx context.Context, r *run, o outcome) error {
 	}
 	refusal.Transaction = &ledger.Transaction{
 		ID: id, Kind: ledger.KindPayment, Status: o.status, Evidence: o.evidence,
-		Client: r.Client, Key: r.Key, Policy: r.Policy,
+		Client: r.Client, Key: r.Key, Order: r.Order, Policy: r.Policy,
 		AccountMasked: r.Account.Masked(), AccountHash: s.HashKey.Account(r.Account), Amount: r.Amount,
 		Reason: o.reason, Elapsed: s.since(r.arrived), RequestedAt: stamp(r.arrived),
 		CorrelationID: r.CorrelationID,
@@ -142,7 +147,7 @@ func (s *Service) intend(ctx context.Context, r *run) (ledger.Admission, error) 
 			return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, err)
 		}
 		in := ledger.Intent{
-			ID: id, Client: r.Client, Key: r.Key, Fingerprint: r.fingerprint,
+			ID: id, Client: r.Client, Key: r.Key, Fingerprint: r.fingerprint, Order: r.Order,
 			AccountMasked: r.Account.Masked(), AccountHash: s.HashKey.Account(r.Account),
 			Amount: r.Amount, Policy: r.Policy,
 			RequestedAt: stamp(r.arrived), CorrelationID: r.CorrelationID,
@@ -154,6 +159,7 @@ func (s *Service) intend(ctx context.Context, r *run) (ledger.Admission, error) 
 		writeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Flags.SendWindow)
 		admission, err := s.Store.CreateIntent(writeCtx, in)
 		cancel()
+		var taken *ledger.OrderError
 		switch {
 		case err == nil:
 			return admission, nil
@@ -161,6 +167,8 @@ func (s *Service) intend(ctx context.Context, r *run) (ledger.Admission, error) 
 			s.Logger.ErrorContext(ctx, "transaction id is taken", "transaction_id", id, "requested_at", at)
 		case errors.Is(err, ledger.ErrKeyReused):
 			return ledger.Admission{}, refuse(ledger.ReasonIdempotencyKeyReused, err)
+		case errors.As(err, &taken):
+			return ledger.Admission{}, orderTaken(taken)
 		case errors.Is(err, ledger.ErrInvalidRow):
 			return ledger.Admission{}, refuse(ledger.ReasonInternal, err)
 		default:
@@ -169,6 +177,16 @@ func (s *Service) intend(ctx context.Context, r *run) (ledger.Admission, error) 
 		}
 	}
 	return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, errors.New("no transaction ID that is free"))
+}
+
+// orderTaken refuses a payment of an order that has one: the holder is the same
+// client's, and is told. While it is in doubt the order may become free again.
+func orderTaken(e *ledger.OrderError) error {
+	refusal := &ledger.Refusal{Reason: ledger.ReasonOrderInDoubt, RetryAfter: doubtRetry, Transaction: &e.Holder, Err: e}
+	if e.Holder.Status == ledger.StatusSuccess {
+		refusal.Reason, refusal.RetryAfter = ledger.ReasonOrderAlreadyPaid, 0
+	}
+	return refusal
 }
 
 // execute sends the payment of a stored intent, once, and records what became

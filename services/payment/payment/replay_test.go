@@ -63,6 +63,7 @@ func TestCreate_ReplaySaysTheCurrentState(t *testing.T) {
 
 func TestCreate_KeyOfAnotherRequest(t *testing.T) {
 	cases := map[string]func(*payment.Request){
+		"order":   func(r *payment.Request) { r.Order = "order-2" },
 		"amount":  func(r *payment.Request) { r.Amount++ },
 		"policy":  func(r *payment.Request) { r.Policy = ledger.PolicyConfirm },
 		"account": func(r *payment.Request) { r.Account, _ = account.Parse("12345678901235") },

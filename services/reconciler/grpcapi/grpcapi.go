@@ -39,7 +39,9 @@ type server struct {
 func (s *server) ResolveTransaction(ctx context.Context, req *reconciliationv1.ResolveTransactionRequest) (*reconciliationv1.ResolveTransactionResponse, error) {
 	id, err := tranid.Parse(req.GetTransactionId())
 	if err != nil { // well formed, but of a day that does not exist
-		return nil, &ledger.Refusal{Reason: ledger.ReasonTransactionNotFound, Err: err}
+		return nil, &ledger.Refusal{Reason: ledger.ReasonInvalidRequest, Err: err, Fields: []ledger.FieldViolation{
+			{Field: "transaction_id", Description: err.Error()},
+		}}
 	}
 	by := ledger.Actor{Name: "operator:" + string(rpcserver.ClientID(ctx)), Instance: s.instance}
 	report, err := s.resolver.ResolveOne(ctx, id, by)

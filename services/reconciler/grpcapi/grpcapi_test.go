@@ -87,7 +87,7 @@ func TestResolveTransaction_NamesTheReason(t *testing.T) {
 		err      error
 		want     ledger.Reason
 	}{
-		{"a day that does not exist", "GWMNU20260230000000123", nil, ledger.ReasonTransactionNotFound},
+		{"a day that does not exist", "GWMNU20260230000000123", nil, ledger.ReasonInvalidRequest},
 		{"no such transaction", id, fmt.Errorf("claim: %w", ledger.ErrNotFound), ledger.ReasonTransactionNotFound},
 		{"the ledger is gone", id, fmt.Errorf("claim: %w", ledger.ErrUnavailable), ledger.ReasonLedgerUnavailable},
 		{"a panic", id, fmt.Errorf("resolve: %w", &resolve.PanicError{Value: "canary"}), ledger.ReasonInternal},
@@ -97,6 +97,10 @@ func TestResolveTransaction_NamesTheReason(t *testing.T) {
 		var refusal *ledger.Refusal
 		if res != nil || !errors.As(err, &refusal) || refusal.Reason != tc.want {
 			t.Errorf("%s: %v, %v; want %s", tc.name, res, err, tc.want)
+			continue
+		}
+		if named := len(refusal.Fields) == 1 && refusal.Fields[0].Field == "transaction_id"; named != (tc.want == ledger.ReasonInvalidRequest) {
+			t.Errorf("%s: the fields are %v", tc.name, refusal.Fields)
 		}
 		if tc.name == "a panic" && strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: the error shows it: %v", tc.name, err)
