@@ -190,6 +190,28 @@ type ClaimOptions struct {
 	// Review claims rows that need review, and no others; unset, it claims the
 	// others alone.
 	Review bool
+	// Only is the part to claim of; its zero value is both.
+	Only Part
+	// Newest claims what fell due last, in place of what has been due longest.
+	Newest bool
+}
+
+// Part is a part of the rows that are due.
+type Part uint8
+
+// The parts: rows that were never asked about, and rows that were. A resolver
+// has a share of its time for each, so that neither waits for the other.
+const (
+	PartFresh Part = iota + 1
+	PartAsked
+)
+
+// Parts are those that a claim with this Only is of, in its order.
+func (p Part) Parts() []Part {
+	if p == 0 {
+		return []Part{PartFresh, PartAsked}
+	}
+	return []Part{p}
 }
 
 // MaxClaim is the most rows that one database transaction of a resolver
@@ -221,7 +243,8 @@ type Queue interface {
 
 	// Claim takes rows that are UNKNOWN, due and not leased: those never asked
 	// first, so that what the core never answers keeps no fresh row waiting;
-	// then the oldest due. Several that claim at once share the rows.
+	// then the oldest due, or the newest. Several that claim at once share the
+	// rows.
 	Claim(ctx context.Context, o ClaimOptions) ([]Claim, error)
 
 	// ClaimOne takes one row that is UNKNOWN, due or not, leased or not; one

@@ -59,6 +59,10 @@ var plans = map[string]struct {
 		_, err := s.Claim(ctx, ledger.ClaimOptions{Limit: 20})
 		return err
 	}},
+	"claim of the newest": {"transactions_due", func(ctx context.Context, s *Store) error {
+		_, err := s.Claim(ctx, ledger.ClaimOptions{Limit: 20, Only: ledger.PartFresh, Newest: true})
+		return err
+	}},
 	"claim of review": {"transactions_due", func(ctx context.Context, s *Store) error {
 		_, err := s.Claim(ctx, ledger.ClaimOptions{Limit: 20, Review: true})
 		return err

@@ -63,23 +63,28 @@ func (s *Store) Claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Clai
 	token := rand.Text()
 	var rows []clockedRow
 	err := s.write(ctx, "claim", func(tx *gorm.DB) error {
-		fresh, err := s.claimDue(tx, o, false, token)
-		rows = fresh
-		if err != nil || len(fresh) >= o.Limit {
-			return err
+		rows = nil
+		for _, part := range o.Only.Parts() {
+			if len(rows) == o.Limit {
+				break
+			}
+			due, err := s.claimDue(tx, o, part, o.Limit-len(rows), token)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, due...)
 		}
-		o := o
-		o.Limit -= len(fresh)
-		asked, err := s.claimDue(tx, o, true, token)
-		rows = append(rows, asked...)
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(rows, func(a, b clockedRow) int {
-		return cmp.Or(count(a.Row.Asked)-count(b.Row.Asked), a.Row.NextResolveAt.at.Compare(b.Row.NextResolveAt.at),
-			cmp.Compare(a.Row.TransactionID, b.Row.TransactionID))
+		due := cmp.Or(a.Row.NextResolveAt.at.Compare(b.Row.NextResolveAt.at), cmp.Compare(a.Row.TransactionID, b.Row.TransactionID))
+		if o.Newest {
+			due = -due
+		}
+		return cmp.Or(count(a.Row.Asked)-count(b.Row.Asked), due)
 	})
 	claims := make([]ledger.Claim, len(rows))
 	for i := range rows {
@@ -88,19 +93,25 @@ func (s *Store) Claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Clai
 	return claims, nil
 }
 
-// claimDue leases rows that were asked before, or rows that were not: apart, since
-// an index can then be searched by when they are due.
-func (s *Store) claimDue(tx *gorm.DB, o ledger.ClaimOptions, asked bool, token string) ([]clockedRow, error) {
+// claimDue leases rows of one part: each apart, since an index can then be
+// searched by when they are due, from either end.
+func (s *Store) claimDue(
+	tx *gorm.DB, o ledger.ClaimOptions, part ledger.Part, limit int, token string,
+) ([]clockedRow, error) {
+	order := "next_resolve_at, transaction_id"
+	if o.Newest {
+		order = "next_resolve_at DESC, transaction_id DESC"
+	}
 	var rows []clockedRow
 	err := tx.Raw(`WITH due AS MATERIALIZED (
 	SELECT business_date AS due_date, transaction_id AS due_id FROM transactions
 	WHERE status = 'UNKNOWN' AND needs_review = ? AND asked = ? AND next_resolve_at <= ?
 		AND (lease_until IS NULL OR lease_until <= ?)
-	ORDER BY next_resolve_at, transaction_id LIMIT ? `+s.dialect.skipLocked+`)
+	ORDER BY `+order+` LIMIT ? `+s.dialect.skipLocked+`)
 UPDATE transactions SET lease_token = ?, lease_until = ? FROM due
 WHERE business_date = due_date AND transaction_id = due_id
 RETURNING `+columns+`, ? AS clock`,
-		o.Review, asked, s.dialect.due(), s.dialect.due(), o.Limit,
+		o.Review, part == ledger.PartAsked, s.dialect.due(), s.dialect.due(), limit,
 		token, s.dialect.clock(o.Lease), s.dialect.clock(0)).Scan(&rows).Error
 	return rows, err
 }

@@ -22,6 +22,7 @@ var adoptionCases = []conformance{
 var claimCases = []conformance{
 	{"claim takes what is due, the oldest first", claimTakesTheOldest},
 	{"claim takes what was never asked first", claimTakesTheFresh},
+	{"claim takes the part that is wanted, from either end", claimTakesThePart},
 	{"claim is of the clock of the database and changes no row", claimShowsTheRow},
 	{"claimed row is not claimed again before its lease ends", claimHoldsForItsLease},
 	{"claim of another resolver follows the end of a lease", claimAfterLease},
@@ -193,6 +194,25 @@ func claimTakesTheFresh(b *book) {
 	b.same("of two", fresh[:2], ids(b.claim(2)))
 	b.same("of three", append(fresh[2:], asked[:2]...), ids(b.claim(3)))
 	b.same("of all", asked[2:], ids(b.claim(ledger.MaxClaim)))
+}
+
+func claimTakesThePart(b *book) {
+	asked := b.due(3)
+	slices.Reverse(asked)
+	fresh := []tranid.ID{b.unknown().ID, b.unknown().ID, b.unknown().ID}
+	claim := func(o ledger.ClaimOptions) []tranid.ID {
+		o.Lease = time.Hour
+		claims, err := b.Claim(b.ctx, o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return ids(claims)
+	}
+	b.same("asked, the newest", asked[2:], claim(ledger.ClaimOptions{Limit: 1, Only: ledger.PartAsked, Newest: true}))
+	b.same("fresh, the newest", []tranid.ID{fresh[2], fresh[1]}, claim(ledger.ClaimOptions{Limit: 2, Only: ledger.PartFresh, Newest: true}))
+	b.same("fresh", fresh[:1], claim(ledger.ClaimOptions{Limit: ledger.MaxClaim, Only: ledger.PartFresh}))
+	b.same("no more fresh", []tranid.ID{}, claim(ledger.ClaimOptions{Limit: ledger.MaxClaim, Only: ledger.PartFresh}))
+	b.same("asked", asked[:2], claim(ledger.ClaimOptions{Limit: ledger.MaxClaim, Only: ledger.PartAsked}))
 }
 
 func claimShowsTheRow(b *book) {

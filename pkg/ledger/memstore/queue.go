@@ -23,7 +23,7 @@ func (s *Store) Adopt(ctx context.Context, limit int, by ledger.Actor) (int, err
 	}
 	defer unlock()
 	now := ledger.Moment(s.now())
-	abandoned := s.first(limit, func(r *row) (time.Time, bool) { return r.AdoptAt, r.abandoned(now) })
+	abandoned := s.first(limit, (*row).abandonedBefore, func(r *row) bool { return r.abandoned(now) })
 	for i, r := range abandoned {
 		adoption := ledger.Adoption(r.ID, by)
 		if _, err := s.move(r, &adoption, now); err != nil {
@@ -44,9 +44,15 @@ func (s *Store) Claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Clai
 	}
 	defer unlock()
 	now := ledger.Moment(s.now())
-	due := s.first(o.Limit, func(r *row) (time.Time, bool) {
-		return r.NextResolveAt, r.Status == ledger.StatusUnknown && r.NeedsReview == o.Review &&
-			!r.NextResolveAt.IsZero() && !r.NextResolveAt.After(now) && !r.leaseUntil.After(now)
+	before := (*row).dueBefore
+	if o.Newest {
+		before = (*row).dueAfter
+	}
+	parts := o.Only.Parts()
+	due := s.first(o.Limit, before, func(r *row) bool {
+		return r.Status == ledger.StatusUnknown && r.NeedsReview == o.Review &&
+			!r.NextResolveAt.IsZero() && !r.NextResolveAt.After(now) && !r.leaseUntil.After(now) &&
+			slices.Contains(parts, r.part())
 	})
 	token := rand.Text()
 	claims := make([]ledger.Claim, len(due))
@@ -154,21 +160,40 @@ func (s *Store) Release(ctx context.Context, token string) error {
 	return nil
 }
 
-// first returns up to limit rows that are due: those never asked first, then by
-// when they are, then by ID.
-func (s *Store) first(limit int, due func(*row) (at time.Time, ok bool)) []*row {
-	var found []*row
+// first returns up to limit of the rows that are eligible, in order. It keeps no
+// more than those, however many there are.
+func (s *Store) first(limit int, order func(a, b *row) int, eligible func(*row) bool) []*row {
+	found := make([]*row, 0, limit+1)
 	for _, r := range s.rows {
-		if _, ok := due(r); ok {
-			found = append(found, r)
+		if !eligible(r) || len(found) == limit && order(r, found[limit-1]) > 0 {
+			continue
 		}
+		at, _ := slices.BinarySearchFunc(found, r, order)
+		found = slices.Insert(found, at, r)
+		found = found[:min(limit, len(found))]
 	}
-	slices.SortFunc(found, func(a, b *row) int {
-		atA, _ := due(a)
-		atB, _ := due(b)
-		return cmp.Or(one(a.Asked)-one(b.Asked), atA.Compare(atB), cmp.Compare(a.ID, b.ID))
-	})
-	return found[:min(limit, len(found))]
+	return found
+}
+
+func (r *row) part() ledger.Part {
+	if r.Asked {
+		return ledger.PartAsked
+	}
+	return ledger.PartFresh
+}
+
+// dueBefore is the order of a claim: by part, by when they fell due, by ID.
+func (r *row) dueBefore(o *row) int {
+	return cmp.Or(cmp.Compare(r.part(), o.part()), r.NextResolveAt.Compare(o.NextResolveAt), cmp.Compare(r.ID, o.ID))
+}
+
+// dueAfter is dueBefore with what fell due last first.
+func (r *row) dueAfter(o *row) int {
+	return cmp.Or(cmp.Compare(r.part(), o.part()), o.NextResolveAt.Compare(r.NextResolveAt), cmp.Compare(o.ID, r.ID))
+}
+
+func (r *row) abandonedBefore(o *row) int {
+	return cmp.Or(r.AdoptAt.Compare(o.AdoptAt), cmp.Compare(r.ID, o.ID))
 }
 
 func (r *row) abandoned(now time.Time) bool {
