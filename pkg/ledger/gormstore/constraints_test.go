@@ -115,10 +115,10 @@ func TestConstraints_RefuseEventsKeysAndBlocksThatCannotBe(t *testing.T) {
 		"event of half a trace":   event + "'', 'UNKNOWN', '', 'payment', '', '', 'x')",
 		"event of no transaction": strings.ReplaceAll(event, "000000001", "000000099") + "'', 'UNKNOWN', '', 'payment', '', '', '')",
 		"key of no transaction": "INSERT INTO idempotency_keys (client_id, idempotency_key, fingerprint, business_date, " +
-			"transaction_id, created_at) SELECT client_id, 'other', fingerprint, business_date, 'GWMNU20260725000000099', created_at " +
+			"transaction_id, created_at, expires_at) SELECT client_id, 'other', fingerprint, business_date, 'GWMNU20260725000000099', created_at, expires_at " +
 			"FROM idempotency_keys",
 		"key bound twice": "INSERT INTO idempotency_keys (client_id, idempotency_key, fingerprint, business_date, " +
-			"transaction_id, created_at) SELECT client_id, idempotency_key, fingerprint, business_date, transaction_id, created_at " +
+			"transaction_id, created_at, expires_at) SELECT client_id, idempotency_key, fingerprint, business_date, transaction_id, created_at, expires_at " +
 			"FROM idempotency_keys",
 		"block below zero":   "INSERT INTO tranid_blocks (business_date, next_number) VALUES ('2026-07-25', -1)",
 		"block past the end": "INSERT INTO tranid_blocks (business_date, next_number) VALUES ('2026-07-25', 1000000001)",

@@ -59,10 +59,13 @@ func (s *Store) GetByKey(
 	return t, err
 }
 
-// boundRow is a transaction and the fingerprint with which it holds its key.
+// boundRow is a transaction, the fingerprint with which it holds its key, and how
+// long it does.
 type boundRow struct {
 	Row         transactionRow `gorm:"embedded"`
 	Fingerprint []byte
+	ExpiresAt   instant
+	Clock       instant
 }
 
 // Bound implements ledger.Reader.
@@ -73,10 +76,11 @@ func (s *Store) Bound(
 	err := s.read(ctx, "look for the holder of a key", func(db *gorm.DB) error {
 		var rows []boundRow
 		err := db.Raw(`WITH bound AS MATERIALIZED (
-	SELECT business_date AS bound_date, transaction_id AS bound_id, fingerprint FROM idempotency_keys
-	WHERE client_id = ? AND idempotency_key = ?)
-SELECT `+columns+`, fingerprint FROM bound JOIN transactions ON business_date = bound_date AND transaction_id = bound_id`,
-			string(client), string(key)).Scan(&rows).Error
+	SELECT business_date AS bound_date, transaction_id AS bound_id, fingerprint, expires_at
+	FROM idempotency_keys WHERE client_id = ? AND idempotency_key = ?)
+SELECT `+columns+`, fingerprint, expires_at, ? AS clock
+FROM bound JOIN transactions ON business_date = bound_date AND transaction_id = bound_id`,
+			string(client), string(key), s.dialect.clock(0)).Scan(&rows).Error
 		switch {
 		case err != nil:
 			return err
@@ -87,7 +91,7 @@ SELECT `+columns+`, fingerprint FROM bound JOIN transactions ON business_date = 
 		switch {
 		case err != nil:
 			return err
-		case holder.NeverSent():
+		case holder.FreesKey(rows[0].ExpiresAt.at, rows[0].Clock.at):
 			return ledger.ErrNotFound
 		case !bytes.Equal(rows[0].Fingerprint, fingerprint[:]):
 			return ledger.ErrKeyReused

@@ -26,7 +26,7 @@ const (
 // verdicts are what a database transaction can find out: they are answers, and
 // trying again would not change them. Any other error is the database's.
 var verdicts = []error{
-	ledger.ErrNotFound, ledger.ErrKeyReused, ledger.ErrDuplicateID, ledger.ErrLost,
+	ledger.ErrNotFound, ledger.ErrKeyReused, ledger.ErrOrderTaken, ledger.ErrDuplicateID, ledger.ErrLost,
 	ledger.ErrIllegalMove, ledger.ErrInvalidRow, tranid.ErrDayExhausted, account.ErrOverflow,
 	errGarbage, errArgument,
 	gorm.ErrCheckConstraintViolated, gorm.ErrForeignKeyViolated, gorm.ErrDuplicatedKey,

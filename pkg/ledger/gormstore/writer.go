@@ -41,10 +41,12 @@ func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admi
 	return admission, nil
 }
 
-// keyRow is whom a key is bound to.
+// keyRow is whom a key is bound to, and until when at least.
 type keyRow struct {
 	Fingerprint   []byte
 	TransactionID string
+	ExpiresAt     instant
+	Clock         instant
 }
 
 // admit binds the key and stores the row, or finds who has the key. The first
@@ -62,19 +64,23 @@ ON CONFLICT (client_id, idempotency_key) DO NOTHING RETURNING created_at`,
 	if len(clock) == 1 {
 		return insertIntent(tx, in, clock[0].at)
 	}
-	var key keyRow
-	err = tx.Raw("SELECT fingerprint, transaction_id FROM idempotency_keys WHERE client_id = ? AND idempotency_key = ?",
-		string(in.Client), string(in.Key)).Scan(&key).Error
-	if err != nil {
+	var keys []keyRow
+	err = tx.Raw(`SELECT fingerprint, transaction_id, expires_at, ? AS clock FROM idempotency_keys
+WHERE client_id = ? AND idempotency_key = ?`, s.dialect.clock(0), string(in.Client), string(in.Key)).Scan(&keys).Error
+	switch {
+	case err != nil:
 		return ledger.Admission{}, err
+	case len(keys) == 0: // its life was over, and it was removed
+		return ledger.Admission{}, errOvertaken
 	}
+	key := &keys[0]
 	holder, err := getTransaction(tx, tranid.ID(key.TransactionID))
 	if err != nil {
 		return ledger.Admission{}, err
 	}
 	mine := holder.ID == in.ID
 	switch {
-	case holder.NeverSent() && !mine:
+	case holder.FreesKey(key.ExpiresAt.at, key.Clock.at) && !mine:
 		return s.bindAgain(tx, in, holder.ID)
 	case string(key.Fingerprint) != string(in.Fingerprint[:]):
 		return ledger.Admission{}, ledger.ErrKeyReused
@@ -83,7 +89,7 @@ ON CONFLICT (client_id, idempotency_key) DO NOTHING RETURNING created_at`,
 	}
 }
 
-// bindAgain takes a key over from a transaction of which nothing was sent, by
+// bindAgain takes a key over from a transaction that lets it go, by
 // compare-and-set: of two that try, one finds errOvertaken, and then the other's
 // row.
 func (s *Store) bindAgain(tx *gorm.DB, in *ledger.Intent, old tranid.ID) (ledger.Admission, error) {
@@ -102,6 +108,9 @@ WHERE client_id = ? AND idempotency_key = ? AND transaction_id = ? RETURNING cre
 func insertIntent(tx *gorm.DB, in *ledger.Intent, now time.Time) (ledger.Admission, error) {
 	t, err := in.Row(now)
 	if err != nil {
+		return ledger.Admission{}, err
+	}
+	if err := guardOrder(tx, in); err != nil {
 		return ledger.Admission{}, err
 	}
 	if err := insert(tx, &t, ledger.NewEvent(0, t.Status, 0, now, in.By, "")); err != nil {
@@ -183,6 +192,9 @@ func (s *Store) move(
 		return ledger.Transaction{}, &ledger.LostError{Current: before}
 	}
 	if err := update(tx, &before, &after); err != nil {
+		return ledger.Transaction{}, err
+	}
+	if err := freeOrder(tx, &after); err != nil {
 		return ledger.Transaction{}, err
 	}
 	return after, appendEvents(tx, c.Event(now), c.ID)

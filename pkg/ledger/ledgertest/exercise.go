@@ -40,7 +40,7 @@ func Exercise(t *testing.T, newStore func(t *testing.T) ledger.Store) {
 	t.Helper()
 	var cases []conformance
 	for _, chapter := range [][]conformance{
-		intentCases, intentRaceCases, boundCases, recordCases, transitionCases, outcomeCases, eventCases,
+		intentCases, intentRaceCases, boundCases, keyLifeCases, orderCases, recordCases, transitionCases, outcomeCases, eventCases,
 		adoptionCases, claimCases, postponeCases, decisionCases, backlogCases, readerCases, listCases, blockCases, contextCases,
 	} {
 		cases = append(cases, chapter...)

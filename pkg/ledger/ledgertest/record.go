@@ -1,6 +1,8 @@
 package ledgertest
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
@@ -14,6 +16,8 @@ var recordCases = []conformance{
 	{"inquiry that no row may hold is refused", invalidInquiries},
 	{"refused payment is stored, listed and binds no key", refusedPaymentBindsNothing},
 	{"refused payment leaves a key that is bound to its holder", refusedPaymentLeavesTheHolder},
+	{"many rows are stored, and a bad one harms no other", manyRowsAreStored},
+	{"row twice in one call is stored once", rowTwiceInOneCall},
 	{"payment that may have left is not recorded without an intent", sentPaymentIsNotRecorded},
 }
 
@@ -97,6 +101,64 @@ func inquiryWithTakenID(b *book) {
 	t.ID = payment.ID
 	b.fails("with a payment's ID", b.Record(b.ctx, []ledger.Transaction{t}, payer), ledger.ErrDuplicateID)
 	b.same("the payment", payment, b.get(payment.ID))
+}
+
+func manyRowsAreStored(b *book) {
+	taken := b.requested()
+	rows := make([]ledger.Transaction, ledger.MaxRecord)
+	want := make([]error, len(rows))
+	for i := range rows {
+		switch i % 3 {
+		case 0:
+			rows[i] = b.inquiry()
+		case 1:
+			_, rows[i] = b.refused()
+		case 2:
+			rows[i] = b.inquiry()
+			rows[i].Status, rows[i].Evidence, rows[i].Answer, rows[i].RespondedAt = ledger.StatusUnknown, 0, ledger.Answer{}, time.Time{}
+		}
+	}
+	rows[3].ID, want[3] = taken.ID, ledger.ErrDuplicateID
+	rows[99].Amount, want[99] = 1, ledger.ErrInvalidRow
+	rows[498].Evidence, want[498] = 0, ledger.ErrIllegalMove
+	err := b.Record(b.ctx, rows, payer)
+	var unrecorded *ledger.UnrecordedError
+	if !errors.As(err, &unrecorded) || len(unrecorded.Errs) != len(rows) {
+		b.Fatalf("error %v", err)
+	}
+	for i, err := range unrecorded.Errs {
+		if want[i] != nil || err != nil {
+			b.fails(fmt.Sprintf("row %d", i), err, want[i])
+			continue
+		}
+		if i > 110 && i < 490 { // enough of them are looked at
+			continue
+		}
+		stored := b.get(rows[i].ID)
+		rows[i].NextResolveAt = stored.NextResolveAt
+		b.same("row", rows[i], stored)
+		if n := len(b.events(rows[i].ID)); n != 1 {
+			b.Errorf("row %d has %d events", i, n)
+		}
+	}
+	b.same("the payment", taken, b.get(taken.ID))
+	if err := b.Record(b.ctx, nil, payer); err != nil {
+		b.Errorf("nothing: %v", err)
+	}
+}
+
+func rowTwiceInOneCall(b *book) {
+	twice, other := b.inquiry(), b.inquiry()
+	err := b.Record(b.ctx, []ledger.Transaction{twice, other, twice}, payer)
+	var unrecorded *ledger.UnrecordedError
+	if !errors.As(err, &unrecorded) {
+		b.Fatalf("error %v", err)
+	}
+	if errs := unrecorded.Errs; len(errs) != 3 || errs[0] != nil || errs[1] != nil || !errors.Is(errs[2], ledger.ErrDuplicateID) {
+		b.Errorf("errors %v", errs)
+	}
+	b.same("row", twice, b.get(twice.ID))
+	b.same("the other row", other, b.get(other.ID))
 }
 
 func invalidInquiries(b *book) {
