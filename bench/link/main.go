@@ -15,6 +15,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/gwanmun/gwanmun/bench/machine"
 	"github.com/gwanmun/gwanmun/bench/paired"
 	"github.com/gwanmun/gwanmun/pkg/cmdline"
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
@@ -53,7 +54,7 @@ func run(ctx context.Context, args []string) error {
 
 // compare makes each comparison and prints what came of it.
 func compare(ctx context.Context, cfg config, comparisons []comparison, out io.Writer) error {
-	_, _ = fmt.Fprintf(out, "%s; %d rounds of base, subject and base, %v each\n\n%s", machine(), cfg.Rounds, cfg.Burst, heading)
+	_, _ = fmt.Fprintf(out, "%s; %d rounds of base, subject and base, %v each\n\n%s", machine.Name(), cfg.Rounds, cfg.Burst, heading)
 	bad := 0
 	for _, c := range comparisons {
 		plan := paired.Plan{Callers: c.callers, Rounds: cfg.Rounds, Burst: cfg.Burst}

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os"
-	"runtime"
-	"strings"
 	"time"
 
 	"github.com/gwanmun/gwanmun/bench/paired"
@@ -109,24 +105,4 @@ func (c comparison) line(r paired.Result) (line string, met bool) {
 	return fmt.Sprintf("| %s | %d | %.0f | %.0f | %.2f | %.2f | %.2f | %.2f | %.2f | %s | %s |\n",
 		c.what, c.callers, r.Base.PerSecond, r.Subject.PerSecond, r.Ratio, r.AA,
 		us(r.Base.CPU), us(r.Subject.CPU), us(extra(r)), c.goal, verdict), verdict == "" || verdict == "met"
-}
-
-// machine is what the figures were measured on.
-func machine() string {
-	return fmt.Sprintf("%s %s/%s, %d cores%s", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), processor())
-}
-
-// processor is the name of the processor, where the system tells it.
-func processor() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
-			return " of " + strings.TrimSpace(value)
-		}
-	}
-	return ""
 }

@@ -12,6 +12,7 @@ package paired
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -39,7 +40,12 @@ type Side struct {
 	Caller func(ctx context.Context, n int) (op func() error)
 	// CPU is how much CPU time whatever serves the side has used so far.
 	CPU func() (time.Duration, error)
+	// Meters count what else the side uses, such as commits. There may be none.
+	Meters []Meter
 }
+
+// Meter is a count that only grows: how far it has come.
+type Meter func() (float64, error)
 
 // Plan is how two sides are compared.
 type Plan struct {
@@ -50,6 +56,9 @@ type Plan struct {
 	// Burst is how much of each turn is measured: half a second or more. A fifth
 	// of it goes before, until what was cold is warm.
 	Burst time.Duration
+	// Latencies asks for the latencies too. That reads the clock twice more for
+	// each operation, which must not matter to it.
+	Latencies bool
 }
 
 // Figures are what one side did.
@@ -58,6 +67,12 @@ type Figures struct {
 	PerSecond float64
 	// CPU is the CPU time of one operation, on average of all of them.
 	CPU time.Duration
+	// Meters is what one operation counted of each, on average of all of them.
+	Meters []float64
+	// P50 and P99 are the medians of its bursts' percentiles: of the operations
+	// that began in what is measured, whenever they ended. Zero unless the plan
+	// asks for latencies.
+	P50, P99 time.Duration
 }
 
 // Result is a comparison.
@@ -68,6 +83,9 @@ type Result struct {
 	Ratio float64
 	// AA is the same of the base's second burst divided by its first.
 	AA float64
+	// P99Ratio is the same as Ratio of the 99th percentile: below 1 the subject
+	// answers sooner. Zero unless the plan asks for latencies.
+	P99Ratio float64
 }
 
 // Sound reports whether the base was as fast as itself. If not, or if the bursts
@@ -81,15 +99,15 @@ func Run(ctx context.Context, plan Plan, base, subject Side) (Result, error) {
 		return Result{}, fmt.Errorf("no comparison: %d callers, %d rounds of %v", plan.Callers, plan.Rounds, plan.Burst)
 	}
 	var bases, subjects tally
-	var ratios, aas []float64
+	var ratios, aas, p99s []float64
 	for range plan.Rounds {
-		var speeds [3]float64
+		var speeds, p99 [3]float64
 		for turn, side := range []Side{base, subject, base} {
 			b, err := play(ctx, plan, side)
 			if err != nil {
 				return Result{}, fmt.Errorf("%s: %w", side.Name, err)
 			}
-			speeds[turn] = b.perSecond()
+			speeds[turn], p99[turn] = b.perSecond(), float64(b.percentile(0.99))
 			if turn == 1 {
 				subjects.add(b)
 			} else {
@@ -98,22 +116,49 @@ func Run(ctx context.Context, plan Plan, base, subject Side) (Result, error) {
 		}
 		ratios = append(ratios, speeds[1]/((speeds[0]+speeds[2])/2))
 		aas = append(aas, speeds[2]/speeds[0])
+		p99s = append(p99s, p99[1]/((p99[0]+p99[2])/2))
 	}
-	return Result{Base: bases.figures(), Subject: subjects.figures(), Ratio: median(ratios), AA: median(aas)}, nil
+	r := Result{Base: bases.figures(), Subject: subjects.figures(), Ratio: median(ratios), AA: median(aas)}
+	if plan.Latencies {
+		r.P99Ratio = median(p99s)
+	}
+	return r, nil
 }
 
 // burst is what was done in one turn.
 type burst struct {
 	ops       int64
 	took, cpu time.Duration
+	meters    []float64
+	latencies []time.Duration // in order of length
 }
 
 func (b burst) perSecond() float64 { return float64(b.ops) / b.took.Seconds() }
 
-// counter counts one caller's operations, on a cache line of its own.
-type counter struct {
-	atomic.Int64
-	_ [56]byte
+// percentile is the latency that so large a part of the operations kept within;
+// zero where none was taken.
+func (b burst) percentile(part float64) time.Duration {
+	if len(b.latencies) == 0 {
+		return 0
+	}
+	return b.latencies[int(math.Ceil(part*float64(len(b.latencies))))-1]
+}
+
+// worker counts one caller's operations, on a cache line of its own.
+type worker struct {
+	ops       atomic.Int64
+	latencies []time.Duration
+	_         [32]byte
+}
+
+// turn is one turn of a side.
+type turn struct {
+	plan    Plan
+	side    Side
+	workers []worker
+	// measuring is set while what begins is measured, stop once nothing is to
+	// begin any more.
+	measuring, stop atomic.Bool
 }
 
 // play is one turn of a side. What is measured lies between two instants at
@@ -122,54 +167,101 @@ func play(ctx context.Context, plan Plan, side Side) (burst, error) {
 	runtime.GC() // what others left is not collected at this side's expense
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	var stop atomic.Bool
+	t := &turn{plan: plan, side: side, workers: make([]worker, plan.Callers)}
 	var work sync.WaitGroup
-	counters := make([]counter, plan.Callers)
-	for n := range counters {
+	for n := range t.workers {
 		work.Go(func() {
-			ctx, end := context.WithCancel(context.WithoutCancel(ctx))
-			defer end()
-			for op := side.Caller(ctx, n); !stop.Load(); counters[n].Add(1) {
-				if err := op(); err != nil {
-					fail(err)
-					return
-				}
+			if err := t.work(ctx, n); err != nil {
+				fail(err)
 			}
 		})
 	}
-	before, after, err := mark{}, mark{}, wait(ctx, plan.Burst/5)
-	if err == nil {
-		before, err = take(side, counters)
-	}
-	if err == nil {
-		err = wait(ctx, plan.Burst)
-	}
-	if err == nil {
-		after, err = take(side, counters)
-	}
-	stop.Store(true)
+	b, err := t.measure(ctx)
+	t.stop.Store(true)
 	work.Wait()
+	if err == nil {
+		err = context.Cause(ctx) // of an operation that was under way at the end
+	}
 	if err != nil {
 		return burst{}, err
 	}
-	return burst{ops: after.ops - before.ops, took: after.at.Sub(before.at), cpu: after.cpu - before.cpu}, nil
+	for n := range t.workers {
+		b.latencies = append(b.latencies, t.workers[n].latencies...)
+	}
+	slices.Sort(b.latencies)
+	return b, nil
+}
+
+// work makes one caller's operations.
+func (t *turn) work(ctx context.Context, n int) error {
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	w := &t.workers[n]
+	for op := t.side.Caller(ctx, n); !t.stop.Load(); w.ops.Add(1) {
+		if !t.plan.Latencies || !t.measuring.Load() {
+			if err := op(); err != nil {
+				return err
+			}
+			continue
+		}
+		began := time.Now()
+		if err := op(); err != nil {
+			return err
+		}
+		w.latencies = append(w.latencies, time.Since(began))
+	}
+	return nil
+}
+
+// measure is what the callers do while it waits.
+func (t *turn) measure(ctx context.Context) (burst, error) {
+	if err := wait(ctx, t.plan.Burst/5); err != nil {
+		return burst{}, err
+	}
+	before, err := t.mark()
+	if err != nil {
+		return burst{}, err
+	}
+	t.measuring.Store(true)
+	if err := wait(ctx, t.plan.Burst); err != nil {
+		return burst{}, err
+	}
+	t.measuring.Store(false)
+	after, err := t.mark()
+	if err != nil {
+		return burst{}, err
+	}
+	b := burst{ops: after.ops - before.ops, took: after.at.Sub(before.at), cpu: after.cpu - before.cpu}
+	for n := range after.meters {
+		b.meters = append(b.meters, after.meters[n]-before.meters[n])
+	}
+	return b, nil
 }
 
 // mark is how far a turn has come.
 type mark struct {
-	at  time.Time
-	cpu time.Duration
-	ops int64
+	at     time.Time
+	cpu    time.Duration
+	ops    int64
+	meters []float64
 }
 
-func take(side Side, counters []counter) (mark, error) {
-	cpu, err := side.CPU()
-	if err != nil {
+func (t *turn) mark() (mark, error) {
+	var m mark
+	for _, read := range t.side.Meters {
+		count, err := read()
+		if err != nil {
+			return mark{}, fmt.Errorf("read a meter: %w", err)
+		}
+		m.meters = append(m.meters, count)
+	}
+	var err error
+	if m.cpu, err = t.side.CPU(); err != nil {
 		return mark{}, fmt.Errorf("read the CPU time: %w", err)
 	}
-	m := mark{at: time.Now(), cpu: cpu}
-	for n := range counters {
-		m.ops += counters[n].Load()
+	m.at = time.Now()
+	for n := range t.workers {
+		m.ops += t.workers[n].ops.Load()
 	}
 	return m, nil
 }
@@ -186,19 +278,36 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // tally is what a side did in all its turns.
 type tally struct {
-	ops    int64
-	cpu    time.Duration
-	speeds []float64
+	ops              int64
+	cpu              time.Duration
+	meters           []float64
+	speeds, p50, p99 []float64
 }
 
 func (t *tally) add(b burst) {
 	t.ops += b.ops
 	t.cpu += b.cpu
+	if t.meters == nil {
+		t.meters = make([]float64, len(b.meters))
+	}
+	for n, count := range b.meters {
+		t.meters[n] += count
+	}
 	t.speeds = append(t.speeds, b.perSecond())
+	t.p50 = append(t.p50, float64(b.percentile(0.5)))
+	t.p99 = append(t.p99, float64(b.percentile(0.99)))
 }
 
 func (t *tally) figures() Figures {
-	return Figures{PerSecond: median(t.speeds), CPU: t.cpu / time.Duration(max(t.ops, 1))}
+	ops := max(t.ops, 1)
+	f := Figures{
+		PerSecond: median(t.speeds), CPU: t.cpu / time.Duration(ops),
+		P50: time.Duration(median(t.p50)), P99: time.Duration(median(t.p99)),
+	}
+	for _, count := range t.meters {
+		f.Meters = append(f.Meters, count/float64(ops))
+	}
+	return f
 }
 
 // median is the middle one, or the mean of the two that are.
