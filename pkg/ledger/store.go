@@ -123,6 +123,7 @@ type Store interface {
 	Writer
 	Queue
 	Reader
+	Keeper
 	tranid.Blocks
 
 	// Ping reports whether the book can be written now.
