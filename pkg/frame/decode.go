@@ -12,6 +12,8 @@ import (
 // why. Its errors wrap ErrDecode.
 type Decoder struct {
 	frame    []byte
+	prefix   int // digits before the frame itself
+	records  int
 	tolerant bool
 	err      *FieldError
 }
@@ -95,6 +97,20 @@ func (d *Decoder) Number(field string, offset, width int) int64 {
 		n = n*10 + int64(b-'0')
 	}
 	return n
+}
+
+// Date reads a day, yyyymmdd.
+func (d *Decoder) Date(field string, offset int) tranid.Date {
+	if d.err != nil {
+		return tranid.Date{}
+	}
+	// It has the width of the layout, so ParseDate takes no other form.
+	day, err := tranid.ParseDate(string(d.frame[offset : offset+len(dateLayout)]))
+	if err != nil {
+		d.refuse(field, ReasonNotDate)
+		return tranid.Date{}
+	}
+	return day
 }
 
 // ResponseCode reads a code, which must be four digits: anything else is

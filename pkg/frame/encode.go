@@ -94,6 +94,17 @@ func (e *Encoder) Number(field string, n int64, width int) {
 	}
 }
 
+// Date appends a day as yyyymmdd. The zero Date is refused.
+func (e *Encoder) Date(field string, day tranid.Date) {
+	switch {
+	case e.err != nil:
+	case day.IsZero():
+		e.refuse(field, ReasonEmpty)
+	default:
+		e.buf = day.Start().AppendFormat(e.buf, dateLayout)
+	}
+}
+
 // ResponseCode appends a code of exactly four digits.
 func (e *Encoder) ResponseCode(field, code string) {
 	if !isCode(code) {

@@ -1,6 +1,6 @@
 // Package frame is what the generated telegrams stand on: it writes and reads
-// the fields of a fixed-length frame by their kinds (X text, N digits, K text in
-// EUC-KR), and hides what must not be shown.
+// the fields of a frame by their kinds (X text, N digits, K text in EUC-KR), and
+// hides what must not be shown. A frame is of fixed length, or a Listing.
 //
 // It stands above account and tranid and knows no telegram; the layouts are in
 // telegram.proto, and protoc-gen-telegram writes the calls. Writing is
@@ -53,6 +53,12 @@ const (
 	ReasonSpace Reason = "misplaced space"
 	// ReasonControl says that text has a control character, NUL among them.
 	ReasonControl Reason = "control character"
+	// ReasonNotDate says that there is no day of the calendar from 2000 on.
+	ReasonNotDate Reason = "not a day"
+	// ReasonCount says that the record count is not that of the records.
+	ReasonCount Reason = "not the count of the records"
+	// ReasonTooMany says that there are more records than the telegram may have.
+	ReasonTooMany Reason = "too many records"
 	// ReasonCharset says that text has a character that EUC-KR lacks.
 	ReasonCharset Reason = "character outside EUC-KR"
 )

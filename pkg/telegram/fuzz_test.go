@@ -3,7 +3,10 @@ package telegram_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gwanmun/gwanmun/pkg/frame"
 	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
@@ -88,3 +91,53 @@ func FuzzParseCancelRequest(f *testing.F) {
 func FuzzParseCancelAnswer(f *testing.F) {
 	fuzz(f, telegram.ParseCancelAnswer, func(m telegram.CancelAnswer) frame.Text { return m.Message })
 }
+
+// fuzzListing is fuzz for telegrams that cannot be compared by ==. What a
+// decline's records hold is not read, and text that is damaged not written.
+func fuzzListing[T appender](f *testing.F, parse func([]byte) (T, error)) {
+	f.Add([]byte{})
+	for _, parts := range [][]part{
+		goldenHistoryRequest, goldenHistoryAnswer, goldenHistoryDecline, goldenBookRequest, goldenBookAnswer,
+	} {
+		f.Add(golden(f, parts))
+	}
+	var zero T
+	f.Fuzz(func(t *testing.T, b []byte) {
+		checkMask(t, b)
+		value, err := parse(b)
+		if err != nil {
+			if !errors.Is(err, frame.ErrDecode) || !cmp.Equal(value, zero, exact) {
+				t.Fatalf("refused with %+v, %v", value, err)
+			}
+			return
+		}
+		again, err := value.AppendTo(nil)
+		if err != nil {
+			if errors.Is(err, frame.ErrEncode) && damaged(value) {
+				return
+			}
+			t.Fatalf("%+v cannot be written: %v", value, err)
+		}
+		if len(again) > len(b) {
+			t.Fatalf("%+v is written in %d bytes", value, len(again))
+		}
+		if second, err := parse(again); err != nil || !cmp.Equal(second, value, exact) {
+			t.Fatalf("%+v became %+v, %v", value, second, err)
+		}
+	})
+}
+
+func damaged(value any) bool {
+	h, ok := value.(telegram.HistoryAnswer)
+	return ok && slices.ContainsFunc(h.Records, func(r telegram.HistoryRecord) bool {
+		return r.Type.Damaged || r.Summary.Damaged
+	})
+}
+
+func FuzzParseHistoryRequest(f *testing.F) { fuzzListing(f, telegram.ParseHistoryRequest) }
+
+func FuzzParseHistoryAnswer(f *testing.F) { fuzzListing(f, telegram.ParseHistoryAnswer) }
+
+func FuzzParseBookRequest(f *testing.F) { fuzzListing(f, telegram.ParseBookRequest) }
+
+func FuzzParseBookAnswer(f *testing.F) { fuzzListing(f, telegram.ParseBookAnswer) }

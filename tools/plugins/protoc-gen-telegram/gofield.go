@@ -7,9 +7,13 @@ import (
 )
 
 // isValue reports whether a field differs from frame to frame, and so is one of
-// the struct too.
+// the struct too. What is told of the records follows from them.
 func (f field) isValue() bool {
-	return f.meaning != meaningMTI && f.meaning != meaningConstant && f.meaning != meaningFiller
+	switch f.meaning {
+	case meaningMTI, meaningConstant, meaningFiller, meaningRecordCount, meaningTotalLength:
+		return false
+	}
+	return true
 }
 
 // padded is the constant text of a field in its full width.
@@ -26,6 +30,12 @@ func (f field) method() string {
 		return "Won"
 	case meaningResponseCode:
 		return "ResponseCode"
+	case meaningDate:
+		return "Date"
+	case meaningRecordCount:
+		return "RecordCount"
+	case meaningTotalLength:
+		return "TotalLength"
 	}
 	switch f.kind {
 	case kindDigits:
@@ -37,7 +47,12 @@ func (f field) method() string {
 }
 
 func (f field) goType(g *protogen.GeneratedFile) string {
+	if f.record != nil {
+		return "[]" + f.record.name
+	}
 	switch f.method() {
+	case "Date":
+		return g.QualifiedGoIdent(tranidPath.Ident("Date"))
 	case "TransactionID":
 		return g.QualifiedGoIdent(tranidPath.Ident("ID"))
 	case "Account":

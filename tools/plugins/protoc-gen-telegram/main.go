@@ -27,7 +27,7 @@ func main() {
 
 // generate writes one file for each input file that declares telegrams.
 func generate(p *protogen.Plugin, out string) error {
-	write := map[string]func(*protogen.Plugin, *protogen.File, []telegram){"go": writeGo, "page": writePage}[out]
+	write := map[string]func(*protogen.Plugin, *protogen.File, layouts){"go": writeGo, "page": writePage}[out]
 	if write == nil {
 		return errors.New("option out must be go or page")
 	}
@@ -39,12 +39,12 @@ func generate(p *protogen.Plugin, out string) error {
 		if !file.Generate || len(file.Messages) == 0 {
 			continue
 		}
-		telegrams, err := readTelegrams(options, file)
+		all, err := readLayouts(options, file)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file.Desc.Path(), err)
 		}
-		if len(telegrams) > 0 {
-			write(p, file, telegrams)
+		if len(all.telegrams) > 0 {
+			write(p, file, all)
 		}
 	}
 	return nil

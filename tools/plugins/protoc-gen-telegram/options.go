@@ -12,6 +12,7 @@ import (
 
 const (
 	telegramOption protoreflect.FullName = "gwanmun.telegram.v1.telegram"
+	recordOption   protoreflect.FullName = "gwanmun.telegram.v1.record"
 	layoutOption   protoreflect.FullName = "gwanmun.telegram.v1.layout"
 )
 
@@ -25,7 +26,7 @@ func newOptionReader(files []*descriptorpb.FileDescriptorProto) (optionReader, e
 		return optionReader{}, err
 	}
 	r := optionReader{types: dynamicpb.NewTypes(registry)}
-	for _, name := range []protoreflect.FullName{telegramOption, layoutOption} {
+	for _, name := range []protoreflect.FullName{telegramOption, recordOption, layoutOption} {
 		if _, err := r.types.FindExtensionByName(name); err != nil {
 			return optionReader{}, fmt.Errorf("%s: %w", name, err)
 		}

@@ -178,8 +178,8 @@ var refusals = map[string]struct{ old, new, want string }{
 	"a kind that is not the mti's": {"KIND_X meaning: MEANING_MTI", "KIND_N meaning: MEANING_MTI", "mti: MEANING_MTI cannot be KIND_N"},
 	"a response code of 3":         {"width: 4 kind: KIND_X meaning: MEANING_RESPONSE_CODE", "width: 3 kind: KIND_X meaning: MEANING_RESPONSE_CODE", "response_code: MEANING_RESPONSE_CODE cannot be KIND_X with width 3"},
 	"digits in a string":           {"int64 number", "string number", "number: MEANING_VALUE cannot be KIND_N with width 3 and type string"},
-	"a repeated field":             {"int64 number", "repeated int64 number", "repeated or optional int64"},
-	"an optional field":            {"int64 number", "optional int64 number", "repeated or optional int64"},
+	"a repeated field":             {"int64 number", "repeated int64 number", "type repeated int64"},
+	"an optional field":            {"int64 number", "optional int64 number", "type optional int64"},
 	"19 digits":                    {"width: 3 kind: KIND_N", "width: 19 kind: KIND_N", "number: KIND_N is at most 18 wide, is 19"},
 	"text wider than its buffer":   {"width: 4 kind: KIND_K", "width: 129 kind: KIND_K", "message: KIND_K is at most 128 wide, is 129"},
 	"when_done in a request":       {"meaning: MEANING_FILLER", "meaning: MEANING_VALUE when_done: true", "filler: when_done needs a response code"},
@@ -195,6 +195,93 @@ func TestGenerate_RefusesALayoutThatDoesNotAddUp(t *testing.T) {
 	for name, tt := range refusals {
 		t.Run(name, func(t *testing.T) { checkRefusal(t, validLayout, tt.old, tt.new, tt.want) })
 	}
+}
+
+// validListing is what the refused layouts with records differ from in one
+// place.
+const validListing = `syntax = "proto3";
+package gwanmun.telegram.v1;
+import "gwanmun/telegram/v1/layout.proto";
+
+message List {
+  option (telegram) = {mti: "0300" length: 12 prefix: 2};
+  string mti = 1 [(layout) = {width: 4 kind: KIND_X meaning: MEANING_MTI}];
+  string day = 2 [(layout) = {width: 8 kind: KIND_X meaning: MEANING_DATE}];
+}
+
+message Listed {
+  option (telegram) = {mti: "0310" length: 11 prefix: 2};
+  string mti = 1 [(layout) = {width: 4 kind: KIND_X meaning: MEANING_MTI}];
+  int64 record_count = 2 [(layout) = {width: 1 kind: KIND_N meaning: MEANING_RECORD_COUNT}];
+  int64 total_length = 3 [(layout) = {width: 2 kind: KIND_N meaning: MEANING_TOTAL_LENGTH}];
+  string response_code = 4 [(layout) = {width: 4 kind: KIND_X meaning: MEANING_RESPONSE_CODE}];
+  repeated Line lines = 5 [(layout) = {width: 22 meaning: MEANING_RECORDS max_count: 4}];
+}
+
+message Line {
+  option (record) = {length: 22};
+  string day = 1 [(layout) = {width: 8 kind: KIND_X meaning: MEANING_DATE}];
+  string account = 2 [(layout) = {width: 14 kind: KIND_N meaning: MEANING_ACCOUNT}];
+}
+`
+
+var listingRefusals = map[string]struct{ old, new, want string }{
+	"a header that does not add up":     {"length: 11", "length: 33", "Listed: widths add up to 11, length is 33"},
+	"a record that does not add up":     {"{length: 22}", "{length: 21}", "Line: widths add up to 22, length is 21"},
+	"records of another width":          {"width: 22 meaning", "width: 21 meaning", "lines: width is 21, a Line has 22"},
+	"no prefix":                         {"length: 11 prefix: 2", "length: 11", "must have one field of MEANING_TRANSACTION_ID, has 0"},
+	"two prefixes":                      {"length: 12 prefix: 2", "length: 12 prefix: 3", "Listed: prefix is 2, that of another telegram is 3"},
+	"a prefix of 5":                     {"length: 12 prefix: 2", "length: 12 prefix: 5", "List: prefix must be at most 4, is 5"},
+	"a prefix too short for a full one": {"max_count: 4", "max_count: 5", "2 digits cannot tell a length of 121"},
+	"a prefix too short for a request":  {"length: 12 prefix: 2", "length: 12 prefix: 1", "List: 1 digits cannot tell a length of 12"},
+	"a total length too short":          {"width: 2 kind: KIND_N meaning: MEANING_TOTAL_LENGTH", "width: 1 kind: KIND_N meaning: MEANING_TOTAL_LENGTH", "widths add up to 10"},
+	"no count of records":               {"MEANING_RECORD_COUNT", "MEANING_VALUE", "must have 1 field of MEANING_RECORD_COUNT, has 0"},
+	"no total length":                   {"MEANING_TOTAL_LENGTH", "MEANING_VALUE", "must have 1 field of MEANING_TOTAL_LENGTH, has 0"},
+	"no max_count":                      {" max_count: 4", "", "lines: max_count must be 1 to 9999, is 0"},
+	"max_count of another field":        {"meaning: MEANING_TOTAL_LENGTH", "meaning: MEANING_TOTAL_LENGTH max_count: 1", "total_length: max_count is not for MEANING_TOTAL_LENGTH"},
+	"one record alone":                  {"repeated Line lines", "Line lines", "lines: MEANING_RECORDS cannot be KIND_UNSPECIFIED with width 22 and type message"},
+	"records with a kind":               {"width: 22 meaning", "width: 22 kind: KIND_X meaning", "lines: MEANING_RECORDS cannot be KIND_X"},
+	"records of no record":              {"repeated Line lines", "repeated List lines", "Listed: lines: its message has no record option"},
+	"records in a request":              {"width: 4 kind: KIND_X meaning: MEANING_RESPONSE_CODE", "width: 4 kind: KIND_X meaning: MEANING_VALUE", "records need a prefix and a response code"},
+	"a day of six bytes":                {"width: 8 kind: KIND_X meaning: MEANING_DATE}];\n}", "width: 6 kind: KIND_X meaning: MEANING_DATE}];\n}", "List: day: MEANING_DATE cannot be KIND_X with width 6"},
+	"an MTI in a record":                {"string day = 1 [(layout) = {width: 8 kind: KIND_X meaning: MEANING_DATE}", "string day = 1 [(layout) = {width: 4 kind: KIND_X meaning: MEANING_MTI}", "Line: day: MEANING_MTI is not for a record"},
+	"a telegram that is a record":       {"message Line {", `message Line { option (telegram) = {mti: "0311" length: 22};`, "Line: cannot be a telegram and a record"},
+	"a record without option":           {"option (record) = {length: 22};", "", "Listed: lines: its message has no record option"},
+	"a record of no telegram": {
+		"message Line {", "message Stray { option (record) = {length: 1};\n string a = 1 [(layout) = {width: 1 kind: KIND_X meaning: MEANING_VALUE}];\n}\nmessage Line {",
+		"Stray: no telegram has such records",
+	},
+	"a count too narrow for the most": {"width: 22 meaning: MEANING_RECORDS max_count: 4", "width: 22 meaning: MEANING_RECORDS max_count: 10", "cannot tell"},
+}
+
+func TestGenerate_RefusesRecordsThatDoNotAddUp(t *testing.T) {
+	if _, err := run(t, validListing, "go"); err != nil {
+		t.Fatalf("the valid layout is refused: %v", err)
+	}
+	for name, tt := range listingRefusals {
+		t.Run(name, func(t *testing.T) { checkRefusal(t, validListing, tt.old, tt.new, tt.want) })
+	}
+}
+
+func TestGenerate_RefusesACountThatItsFieldCannotTell(t *testing.T) {
+	wide := strings.ReplaceAll(validListing, "prefix: 2", "prefix: 4")
+	checkRefusal(t, wide, "max_count: 4", "max_count: 10", "record_count: 1 digits cannot tell 10")
+	checkRefusal(t, wide, "max_count: 4", "max_count: 9", "total_length: 2 digits cannot tell 209")
+}
+
+func TestGenerate_RefusesRecordsThatAreNotLast(t *testing.T) {
+	checkRefusal(t, validListing, "max_count: 4}];",
+		"max_count: 4}];\n  string constant = 6 [(layout) = {width: 1 kind: KIND_X meaning: MEANING_FILLER}];",
+		"Listed: widths add up to 12, length is 11")
+	last := strings.Replace(validListing, "length: 11", "length: 12", 1)
+	checkRefusal(t, last, "max_count: 4}];",
+		"max_count: 3}];\n  string constant = 6 [(layout) = {width: 1 kind: KIND_X meaning: MEANING_FILLER}];",
+		"Listed: lines must be the last field")
+}
+
+func TestGenerate_RefusesATypeThatLooksLikeAPrefix(t *testing.T) {
+	checkRefusal(t, validLayout+strings.ReplaceAll(validListing[strings.Index(validListing, "message List {"):], "prefix: 2", "prefix: 4"),
+		`"0100"`, `"0010"`, "Ask: mti 0010 is also the prefix of a frame of its length")
 }
 
 func TestGenerate_RefusesRequestsOfTwoLengths(t *testing.T) {
