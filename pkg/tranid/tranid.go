@@ -18,9 +18,8 @@ const (
 	// MaxNumber is the last number of a day.
 	MaxNumber = 999_999_999
 
-	prefix   = "GWMNU"
-	dateLen  = 8
-	digitLen = 9
+	prefix  = "GWMNU"
+	dateLen = 8
 )
 
 // Seoul is the bank's time zone. Korea has no daylight saving time, so a fixed
@@ -55,7 +54,19 @@ func New(day Date, number int64) ID {
 	if number < 0 || number > MaxNumber {
 		panic(fmt.Sprintf("transaction number %d out of range", number))
 	}
-	return ID(fmt.Sprintf("%s%s%0*d", prefix, day.compact(), digitLen, number))
+	var id [Length]byte
+	copy(id[:], prefix)
+	putDigits(id[len(prefix):len(prefix)+dateLen], int64((day.year*100+int(day.month))*100+day.day))
+	putDigits(id[len(prefix)+dateLen:], number)
+	return ID(id[:])
+}
+
+// putDigits fills the field with a number, right-aligned behind zeros.
+func putDigits(field []byte, number int64) {
+	for i := len(field) - 1; i >= 0; i-- {
+		field[i] = byte('0' + number%10)
+		number /= 10
+	}
 }
 
 // Date is the business day in the ID; the zero Date for an ID that Parse would
@@ -105,5 +116,3 @@ func (d Date) Start() time.Time { return time.Date(d.year, d.month, d.day, 0, 0,
 
 // String is yyyy-mm-dd.
 func (d Date) String() string { return fmt.Sprintf("%04d-%02d-%02d", d.year, d.month, d.day) }
-
-func (d Date) compact() string { return fmt.Sprintf("%04d%02d%02d", d.year, d.month, d.day) }
