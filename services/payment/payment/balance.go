@@ -38,7 +38,7 @@ func (s *Service) Balance(ctx context.Context, r BalanceRequest) (BalanceReply, 
 		return BalanceReply{}, err
 	}
 	idCtx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow)
-	id, _, err := s.ids.Next(idCtx)
+	id, _, err := s.ids.NextReserved(idCtx)
 	cancel()
 	if err != nil {
 		return BalanceReply{}, refuse(ledger.ReasonLedgerUnavailable, err)
@@ -54,11 +54,7 @@ func (s *Service) Balance(ctx context.Context, r BalanceRequest) (BalanceReply, 
 		SentAt: stamp(res.SentAt), RespondedAt: stamp(res.AnsweredAt),
 		CorrelationID: r.CorrelationID,
 	}
-	if o.refusal == ledger.ReasonCircuitOpen {
-		s.recordBehind(ctx, t)
-	} else {
-		s.record(ctx, t)
-	}
+	s.record(ctx, &t)
 	switch {
 	case o.evidence == ledger.EvidenceNotSent:
 		return BalanceReply{}, &ledger.Refusal{Reason: o.refusal, RetryAfter: o.retryAfter, Transaction: &t, Err: res.Err}

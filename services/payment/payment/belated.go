@@ -16,6 +16,9 @@ const (
 	longestRetry = time.Second
 )
 
+// errEnding ends the writes that are tried again.
+var errEnding = errors.New("the process ends")
+
 // belatedWrite is a write that the ledger did not take in time, and of which the
 // caller was not told.
 type belatedWrite struct {
@@ -29,31 +32,43 @@ type belatedWrite struct {
 // later keeps trying to make a write, until the row is taken for abandoned and
 // the reconciler finds out by itself.
 func (s *Service) later(ctx context.Context, w belatedWrite) {
-	select {
-	case s.belated <- struct{}{}:
-	default:
-		s.giveUp(ctx, w, errors.New("too many writes are waiting"))
+	if err := s.takePlace(); err != nil {
+		s.leave(ctx, w, err)
 		return
 	}
-	s.work.Add(1)
 	go func() {
-		defer func() { <-s.belated; s.work.Done() }()
+		defer func() { <-s.belated; s.writes.Done() }()
 		s.keepTrying(context.WithoutCancel(ctx), w)
 	}()
+}
+
+// takePlace admits a belated write.
+func (s *Service) takePlace() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.quitting {
+		return errEnding
+	}
+	select {
+	case s.belated <- struct{}{}:
+		s.writes.Add(1)
+		return nil
+	default:
+		return errors.New("too many writes are waiting")
+	}
 }
 
 func (s *Service) keepTrying(ctx context.Context, w belatedWrite) {
 	ctx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow+s.Flags.Deadline+s.Flags.AdoptMargin)
 	defer cancel()
+	defer context.AfterFunc(s.quit, cancel)()
 	var last error
 	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
-		select {
-		case <-time.After(wait):
-		case <-s.quit:
-			s.giveUp(ctx, w, errors.New("the process ends"))
-			return
-		case <-ctx.Done():
-			s.giveUp(ctx, w, last)
+		if !sleep(ctx, wait) {
+			if s.quit.Err() != nil {
+				last = errEnding
+			}
+			s.leave(ctx, w, last)
 			return
 		}
 		tryCtx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow)
@@ -66,7 +81,8 @@ func (s *Service) keepTrying(ctx context.Context, w belatedWrite) {
 	}
 }
 
-func (s *Service) giveUp(ctx context.Context, w belatedWrite, cause error) {
+// leave ends a belated write that was not made.
+func (s *Service) leave(ctx context.Context, w belatedWrite, cause error) {
 	if errors.Is(cause, ledger.ErrNotFound) { // the usual end of an intent that was not stored
 		s.Logger.InfoContext(ctx, "belated write ended", "transaction_id", w.id, "stored", false)
 		return
@@ -90,7 +106,7 @@ func (s *Service) belatedOutcome(c ledger.Change, o outcome) belatedWrite {
 			}
 			return err
 		},
-		dropped: s.dropped.WithLabelValues(droppedOutcome).Inc,
+		dropped: s.drops.outcome.Inc,
 	}
 }
 

@@ -2,7 +2,6 @@ package payment_test
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,7 +11,6 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 	"github.com/gwanmun/gwanmun/pkg/resilience"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
-	"github.com/gwanmun/gwanmun/services/payment/payment"
 )
 
 // shut is a circuit that refuses.
@@ -100,48 +98,6 @@ func TestCreate_OpenCircuitAndLedgerDown(t *testing.T) {
 	})
 }
 
-// Refusals cost the ledger what it can bear: what finds no place in the queue is
-// counted, and Drain waits for the rest.
-func TestBalance_RefusalsAreRecordedBehindAndBounded(t *testing.T) {
-	const asked, places = 5000, 4096
-	inHouse(t, ends(corelink.SentNone, &resilience.OpenError{Name: resilience.CoreQuery, State: resilience.Open, RetryAfter: time.Second}), nil,
-		func(t *testing.T, h *house) {
-			release := make(chan struct{})
-			h.store.record = func(ctx context.Context, rows []ledger.Transaction, by ledger.Actor) error {
-				select {
-				case <-release:
-					return h.store.Store.Record(ctx, rows, by)
-				case <-ctx.Done():
-					return fmt.Errorf("%w: %w", ledger.ErrUnavailable, ctx.Err())
-				}
-			}
-			start := time.Now()
-			for range asked {
-				_, err := h.ask(t.Context())
-				refused(t, err, ledger.ReasonCircuitOpen)
-			}
-			if took := time.Since(start); took != 0 {
-				t.Errorf("a stalled ledger held the refusals up for %v", took)
-			}
-			if n := h.count("gwanmun_ledger_transactions_total", "FAILED"); n != asked {
-				t.Errorf("%v outcomes counted, want %d", n, asked)
-			}
-			close(release)
-			h.drain()
-			page, err := h.store.Summarize(context.Background(), "", time.Time{}, time.Time{})
-			if err != nil || len(page.Totals) != 1 {
-				t.Fatal(page, err)
-			}
-			dropped := h.count("gwanmun_ledger_dropped_total", "inquiry")
-			if page.Totals[0].Count+int64(dropped) != asked || page.Totals[0].Count < places {
-				t.Errorf("%d rows and %v dropped, of %d", page.Totals[0].Count, dropped, asked)
-			}
-			if n := h.log.times("WARN rows not recorded: too many waited"); n != 1 {
-				t.Errorf("the loss is told %d times", n)
-			}
-		})
-}
-
 // However many watch one payment, its row is read for one of them; one watcher
 // too many is refused; and when they have gone nothing is left.
 func TestWatch_ManyOfOnePayment(t *testing.T) {
@@ -182,5 +138,3 @@ func TestWatch_ManyOfOnePayment(t *testing.T) {
 		}
 	})
 }
-
-var _ payment.Core = (*resilience.Gate)(nil)

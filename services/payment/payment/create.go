@@ -37,9 +37,8 @@ const (
 	maxRuns = 2
 	// maxIDs is how many transaction IDs one run may find taken.
 	maxIDs = 3
-	// doubtRetry is what is told to wait whose answer depends on a payment that
-	// is under way or in doubt.
-	doubtRetry = time.Second
+	// ghostTimeout bounds the write of the event that tells of a ghost.
+	ghostTimeout = time.Second
 )
 
 // Create takes a payment. A nil error means that the money moved, once, and
@@ -68,13 +67,13 @@ func (s *Service) Create(ctx context.Context, r Request) (Reply, error) {
 			return Reply{}, err
 		}
 		if admission.Created {
-			return s.execute(ctx, run, admission.Transaction)
+			return s.execute(ctx, &run, admission.Transaction)
 		}
 		t, err := s.await(ctx, admission.Transaction, arrived)
 		if err != nil {
 			return Reply{}, err
 		}
-		if t.Evidence != ledger.EvidenceNotSent || try == maxRuns {
+		if !t.NeverSent() || try == maxRuns {
 			return reply(t, true)
 		}
 	}
@@ -89,6 +88,8 @@ type run struct {
 	deadline time.Time
 	// window is the time in which it may be sent.
 	window window
+	// row is what became of it, when that is known.
+	row ledger.Transaction
 }
 
 // admit stores the intent, or finds the payment that the key is bound to. While
@@ -122,7 +123,7 @@ func (s *Service) refuseUnsent(ctx context.Context, r *run, o outcome) error {
 	defer cancel()
 	id, _, err := s.ids.Next(idCtx)
 	if err != nil {
-		s.dropped.WithLabelValues(droppedRefusal).Inc()
+		s.drops.refusal.Inc()
 		return refusal
 	}
 	refusal.Transaction = &ledger.Transaction{
@@ -132,51 +133,72 @@ func (s *Service) refuseUnsent(ctx context.Context, r *run, o outcome) error {
 		Reason: o.reason, Elapsed: s.since(r.arrived), RequestedAt: stamp(r.arrived),
 		CorrelationID: r.CorrelationID,
 	}
-	s.recordBehind(ctx, *refusal.Transaction)
+	s.record(ctx, refusal.Transaction)
 	return refusal
 }
 
 // intend stores the intent, under an ID that nobody has, and opens the window
-// in which the payment may be sent.
+// in which the payment may be sent. The caller's leaving does not end it.
 func (s *Service) intend(ctx context.Context, r *run) (ledger.Admission, error) {
+	in := ledger.Intent{
+		Client: r.Client, Key: r.Key, Fingerprint: r.fingerprint, Order: r.Order,
+		AccountMasked: r.Account.Masked(), AccountHash: s.HashKey.Account(r.Account),
+		Amount: r.Amount, Policy: r.Policy,
+		RequestedAt: stamp(r.arrived), CorrelationID: r.CorrelationID,
+		AdoptAfter: s.Flags.SendWindow + s.Flags.Deadline + s.Flags.AdoptMargin,
+		KeyLife:    s.Flags.KeyLife,
+		By:         s.by,
+	}
 	for range maxIDs {
-		idCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Flags.SendWindow)
-		id, at, err := s.ids.Next(idCtx)
-		cancel()
-		if err != nil {
-			return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, err)
+		admission, err := s.store(ctx, r, &in)
+		if !errors.Is(err, ledger.ErrDuplicateID) {
+			return admission, err
 		}
-		in := ledger.Intent{
-			ID: id, Client: r.Client, Key: r.Key, Fingerprint: r.fingerprint, Order: r.Order,
-			AccountMasked: r.Account.Masked(), AccountHash: s.HashKey.Account(r.Account),
-			Amount: r.Amount, Policy: r.Policy,
-			RequestedAt: stamp(r.arrived), CorrelationID: r.CorrelationID,
-			AdoptAfter: s.Flags.SendWindow + s.Flags.Deadline + s.Flags.AdoptMargin,
-			KeyLife:    s.Flags.KeyLife,
-			By:         s.by,
-		}
-		r.window = window{start: s.Now(), limit: s.Flags.SendWindow, now: s.Now}
-		writeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Flags.SendWindow)
-		admission, err := s.Store.CreateIntent(writeCtx, in)
-		cancel()
-		var taken *ledger.OrderError
-		switch {
-		case err == nil:
-			return admission, nil
-		case errors.Is(err, ledger.ErrDuplicateID):
-			s.Logger.ErrorContext(ctx, "transaction id is taken", "transaction_id", id, "requested_at", at)
-		case errors.Is(err, ledger.ErrKeyReused):
-			return ledger.Admission{}, refuse(ledger.ReasonIdempotencyKeyReused, err)
-		case errors.As(err, &taken):
-			return ledger.Admission{}, orderTaken(taken)
-		case errors.Is(err, ledger.ErrInvalidRow):
-			return ledger.Admission{}, refuse(ledger.ReasonInternal, err)
-		default:
-			s.later(ctx, s.withdrawal(in))
-			return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, err)
-		}
+		s.Logger.ErrorContext(ctx, "transaction id is taken", "transaction_id", in.ID)
 	}
 	return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, errors.New("no transaction ID that is free"))
+}
+
+// store stores the intent under the next ID. From before it does until the
+// payment's call ends, or this one if it makes none, those who wait for the
+// payment wait in this process.
+func (s *Service) store(ctx context.Context, r *run, in *ledger.Intent) (admission ledger.Admission, err error) {
+	writeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Flags.SendWindow)
+	defer cancel()
+	if in.ID, _, err = s.ids.Next(writeCtx); err != nil {
+		return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, err)
+	}
+	s.flights.takeOff(in.ID)
+	defer func() {
+		if !admission.Created {
+			s.flights.land(in.ID, &ledger.Transaction{})
+		}
+	}()
+	r.window = window{start: s.Now(), limit: s.Flags.SendWindow, now: s.Now}
+	admission, err = s.Store.CreateIntent(writeCtx, *in)
+	if err != nil {
+		return ledger.Admission{}, s.notAdmitted(ctx, in, err)
+	}
+	return admission, nil
+}
+
+// notAdmitted names why an intent was not stored, and withdraws one of which that
+// is not sure. An ID that is taken is not named: another one may be free.
+func (s *Service) notAdmitted(ctx context.Context, in *ledger.Intent, err error) error {
+	var taken *ledger.OrderError
+	switch {
+	case errors.Is(err, ledger.ErrDuplicateID):
+		return err
+	case errors.Is(err, ledger.ErrKeyReused):
+		return refuse(ledger.ReasonIdempotencyKeyReused, err)
+	case errors.As(err, &taken):
+		return orderTaken(taken)
+	case errors.Is(err, ledger.ErrInvalidRow):
+		return refuse(ledger.ReasonInternal, err)
+	default:
+		s.later(ctx, s.withdrawal(*in))
+		return refuse(ledger.ReasonLedgerUnavailable, err)
+	}
 }
 
 // orderTaken refuses a payment of an order that has one: the holder is the same
@@ -191,8 +213,9 @@ func orderTaken(e *ledger.OrderError) error {
 
 // execute sends the payment of a stored intent, once, and records what became
 // of it. Nothing in here obeys the caller's context.
-func (s *Service) execute(ctx context.Context, r run, t ledger.Transaction) (Reply, error) {
+func (s *Service) execute(ctx context.Context, r *run, t ledger.Transaction) (Reply, error) {
 	ctx = context.WithoutCancel(ctx)
+	defer func() { s.flights.land(t.ID, &r.row) }()
 	var answer ledger.Answer
 	m := telegram.PaymentRequest{TranID: t.ID, Account: r.Account, Amount: r.Amount}
 	frame, err := m.AppendTo(make([]byte, 0, telegram.RequestLength))
@@ -205,11 +228,11 @@ func (s *Service) execute(ctx context.Context, r run, t ledger.Transaction) (Rep
 		})
 	}
 	o := judge(t.Kind, &res, answer)
-	s.settled.WithLabelValues(o.status.String()).Inc()
+	s.settled[o.status].Inc()
 	if o.status == ledger.StatusUnknown {
 		s.Logger.WarnContext(ctx, "outcome unknown", "transaction_id", t.ID, "sent", res.Sent.String(), "error", res.Err)
 	}
-	return s.settle(ctx, t, o, ledger.Change{
+	return s.settle(ctx, r, t, o, ledger.Change{
 		ID: t.ID, From: ledger.StatusRequested, To: o.status, Evidence: o.evidence,
 		Answer: o.answer, Reason: o.reason,
 		SentAt: stamp(res.SentAt), RespondedAt: stamp(res.AnsweredAt),
@@ -218,15 +241,17 @@ func (s *Service) execute(ctx context.Context, r run, t ledger.Transaction) (Rep
 }
 
 // settle records an outcome. The reply says what the row says.
-func (s *Service) settle(ctx context.Context, t ledger.Transaction, o outcome, c ledger.Change) (Reply, error) {
+func (s *Service) settle(ctx context.Context, r *run, t ledger.Transaction, o outcome, c ledger.Change) (Reply, error) {
 	writeCtx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow)
 	defer cancel()
 	row, err := s.apply(writeCtx, c)
 	var lost *ledger.LostError
 	switch {
 	case err == nil:
+		r.row = row
 		return s.tell(row, o)
 	case errors.As(err, &lost):
+		r.row = lost.Current
 		s.contradicts(ctx, lost.Current, o)
 		return reply(lost.Current, false)
 	default:
@@ -274,7 +299,7 @@ func (s *Service) contradicts(ctx context.Context, row ledger.Transaction, o out
 	s.Logger.ErrorContext(ctx, "ghost", "transaction_id", row.ID,
 		"ledger", row.Status.String(), "outcome", o.status.String(), "evidence", o.evidence.String())
 	detail := fmt.Sprintf("ghost: the exchange ended %s by %s %s after the row was %s", o.status, o.evidence, o.answer.Code, row.Status)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ghostTimeout)
 	defer cancel()
 	if err := s.Store.AppendEvent(ctx, row.ID, o.evidence, s.by, detail); err != nil {
 		s.Logger.ErrorContext(ctx, "ghost event not stored", "transaction_id", row.ID, "error", err)

@@ -188,6 +188,22 @@ func (h *house) count(name, label string) float64 {
 	return 0
 }
 
+// gauge is the value of a gauge.
+func (h *house) gauge(name string) float64 {
+	h.t.Helper()
+	families, err := h.registry.Gather()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	h.t.Fatalf("no gauge %s", name)
+	return 0
+}
+
 // refusalOf checks that err is a refusal for this reason, and returns it.
 func refusalOf(t *testing.T, err error, reason ledger.Reason) *ledger.Refusal {
 	t.Helper()

@@ -18,9 +18,9 @@ import (
 func TestCreate_CallerHangsUp(t *testing.T) {
 	cases := map[string]func(h *house, hangUp func()){
 		"while a number is fetched": func(h *house, hangUp func()) {
-			h.store.nextBlock = func(ctx context.Context) (tranid.Block, error) {
+			h.store.nextBlock = func(ctx context.Context, day tranid.Date, count, floor int64) (tranid.Block, error) {
 				hangUp()
-				return tranid.Block{Day: tranid.DateOf(time.Now()), First: 1, Count: 1}, ctx.Err()
+				return h.store.Store.NextBlock(ctx, day, count, floor)
 			}
 		},
 		"while the intent is stored": func(h *house, hangUp func()) {

@@ -34,13 +34,17 @@ func TestCreate_IntentNotStored(t *testing.T) {
 			}
 		}, 2 * time.Second},
 		"no numbers": {func(h *house) {
-			h.store.nextBlock = func(context.Context) (tranid.Block, error) { return tranid.Block{}, errDown }
+			h.store.nextBlock = func(context.Context, tranid.Date, int64, int64) (tranid.Block, error) { return tranid.Block{}, errDown }
 		}, 0},
 		"numbers used up": {func(h *house) {
-			h.store.nextBlock = func(context.Context) (tranid.Block, error) { return tranid.Block{}, tranid.ErrDayExhausted }
+			h.store.nextBlock = func(context.Context, tranid.Date, int64, int64) (tranid.Block, error) {
+				return tranid.Block{}, tranid.ErrDayExhausted
+			}
 		}, 0},
 		"numbers hang": {func(h *house) {
-			h.store.nextBlock = func(ctx context.Context) (tranid.Block, error) { return tranid.Block{}, hang(ctx) }
+			h.store.nextBlock = func(ctx context.Context, _ tranid.Date, _, _ int64) (tranid.Block, error) {
+				return tranid.Block{}, hang(ctx)
+			}
 		}, 2 * time.Second},
 	}
 	for name, c := range cases {
@@ -161,7 +165,7 @@ func (h *house) givingOut(id tranid.ID) *payment.Service {
 	o.Registry = prometheus.NewRegistry()
 	o.Store = &faultyStore{
 		Store: h.store.Store,
-		nextBlock: func(context.Context) (tranid.Block, error) {
+		nextBlock: func(context.Context, tranid.Date, int64, int64) (tranid.Block, error) {
 			return tranid.Block{Day: id.Date(), First: taken, Count: 1}, nil
 		},
 		createIntent: func(_ context.Context, in ledger.Intent) (ledger.Admission, error) {

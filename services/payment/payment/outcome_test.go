@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/corelink"
@@ -215,6 +216,7 @@ func TestCreate_RowSaysHow(t *testing.T) {
 			inHouse(t, c.do, nil, func(t *testing.T, h *house) {
 				_ = errorOf(h.service.Create(t.Context(), h.pay()))
 				_, _ = h.ask(t.Context())
+				synctest.Wait()
 				page, err := h.store.List(t.Context(), ledger.Filter{Limit: 10})
 				if err != nil || len(page.Transactions) != 2 {
 					t.Fatalf("%d rows, %v; want a payment and an inquiry", len(page.Transactions), err)

@@ -13,10 +13,9 @@ const (
 	// waiterMargin is how long before its caller's deadline a waiting call
 	// gives up, so that the answer still arrives.
 	waiterMargin = 100 * time.Millisecond
-	// firstPoll and longestPoll bound how often a row is looked at that
-	// another call, perhaps in another process, is about to change.
-	firstPoll   = 5 * time.Millisecond
-	longestPoll = 100 * time.Millisecond
+	// doubtRetry is what is told to wait whose answer depends on a payment that
+	// is under way or in doubt.
+	doubtRetry = time.Second
 )
 
 // reply is what a caller is told of a payment as it stands.
@@ -24,7 +23,11 @@ func reply(t ledger.Transaction, replayed bool) (Reply, error) {
 	if t.Status == ledger.StatusSuccess {
 		return Reply{Transaction: t, Replayed: replayed}, nil
 	}
-	return Reply{}, &ledger.Refusal{Reason: reasonFor(&t), Transaction: &t, Replayed: replayed}
+	refusal := &ledger.Refusal{Reason: reasonFor(&t), Transaction: &t, Replayed: replayed}
+	if refusal.Reason == ledger.ReasonInProgress {
+		refusal.RetryAfter = doubtRetry
+	}
+	return Reply{}, refusal
 }
 
 // reasonFor names why a payment is not a success. What it does not know is in
@@ -48,35 +51,41 @@ func reasonFor(t *ledger.Transaction) ledger.Reason {
 	}
 }
 
-// await waits for the call that holds the key to end, by looking at its row:
-// it may run in another process. It returns the row as it stands when that call
-// has ended, or when this one can wait no longer.
+// await waits for the call that holds the key to end: in this process, or in
+// another one. It returns the row as it stands when that call has ended, or when
+// this one can wait no longer.
 func (s *Service) await(ctx context.Context, t ledger.Transaction, arrived time.Time) (ledger.Transaction, error) {
-	until := arrived.Add(s.Flags.Deadline)
-	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-waiterMargin).Before(until) {
-		until = deadline.Add(-waiterMargin)
+	if t.Status != ledger.StatusRequested {
+		return t, nil
 	}
-	for wait := firstPoll; t.Status == ledger.StatusRequested; wait = min(2*wait, longestPoll) {
-		left := until.Sub(s.Now())
-		if left <= 0 {
-			return t, nil
+	now := s.Now()
+	left := arrived.Add(s.Flags.Deadline).Sub(now)
+	if deadline, ok := ctx.Deadline(); ok {
+		left = min(left, deadline.Add(-waiterMargin).Sub(now))
+	}
+	if left <= 0 {
+		return t, nil
+	}
+	f := s.follow(ctx, &t)
+	defer s.unfollow(t.ID, f)
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	for {
+		row, changed, err := f.state()
+		switch {
+		case err != nil:
+			return t, refuse(ledger.ReasonLedgerUnavailable, err)
+		case row.Status != ledger.StatusRequested:
+			return row, nil
 		}
 		select {
-		case <-time.After(min(wait, left)):
+		case <-changed:
+		case <-timer.C:
+			return row, nil
 		case <-ctx.Done():
 			return t, fmt.Errorf("wait for the first call: %w", ctx.Err())
 		}
-		row, err := s.Store.Get(ctx, t.ID)
-		switch {
-		case err == nil:
-			t = row
-		case ctx.Err() != nil:
-			return t, fmt.Errorf("wait for the first call: %w", ctx.Err())
-		default:
-			return t, readError(err)
-		}
 	}
-	return t, nil
 }
 
 // Get returns a client's own payment by its transaction ID.

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -76,6 +77,9 @@ const (
 	// maxBelated is how many writes may be tried again behind the callers'
 	// backs at once. What finds no place is settled by the reconciler.
 	maxBelated = 1024
+	// lastWords is how long a drain that gave up waits for what it gave up to be
+	// counted and said.
+	lastWords = 500 * time.Millisecond
 )
 
 // Service is the use cases. It is safe for concurrent use.
@@ -84,31 +88,32 @@ type Service struct {
 	ids *tranid.Allocator
 	by  ledger.Actor
 
-	settled *prometheus.CounterVec
-	dropped *prometheus.CounterVec
+	// settled counts transactions by status.
+	settled []prometheus.Counter
+	drops   drops
 	ghosts  prometheus.Counter
 
-	// work is every exchange and every belated write that is under way: callers
-	// may have gone, and the process may not end before them.
+	// work is every call, exchange and feed that is under way: callers may have
+	// gone, and the process may not end before them. writes is every write that is
+	// tried again behind the callers' backs; those of rows are behind's own.
 	work    sync.WaitGroup
+	writes  sync.WaitGroup
 	belated chan struct{}
-	// stopping, once set, lets no work begin; mu keeps it and the first of work
-	// apart.
-	mu       sync.Mutex
-	stopping bool
-	// behind are rows that are written behind the answer; writing is whether
-	// someone does. Both are guarded by mu.
-	// overflow is how many found no place since it was last told.
-	behind   []ledger.Transaction
-	writing  bool
-	overflow int
-	// feeds are the payments that someone watches, watchers how many do; both
-	// guarded by mu.
-	feeds    map[tranid.ID]*feed
-	watchers int
-	// quit ends the belated writes.
-	quit     chan struct{}
-	quitOnce sync.Once
+	behind  *recorder
+	flights flights
+	// watchers is how many streams watch.
+	watchers atomic.Int64
+
+	// mu guards what follows. stopping, once set, lets no work begin, and quitting
+	// no write.
+	mu                 sync.Mutex
+	stopping, quitting bool
+	// feeds are the payments that someone follows.
+	feeds map[tranid.ID]*feed
+
+	// quit ends the writes.
+	quit   context.Context //nolint:containedctx // the life of what goes on behind the callers' backs
+	giveUp context.CancelFunc
 }
 
 // New returns a Service and registers its metrics.
@@ -117,33 +122,30 @@ func New(o Options) *Service {
 		Options: o,
 		ids:     tranid.NewAllocator(o.Store, o.Now, blockSize),
 		by:      ledger.Actor{Name: ledger.ActorPayment, Instance: o.Instance},
-		settled: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gwanmun_ledger_transactions_total",
-			Help: "Transactions by the status in which their exchange ended.",
-		}, []string{"status"}),
-		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gwanmun_ledger_dropped_total",
-			Help: "Rows that the ledger did not take: an inquiry's row that is lost, or a payment's outcome that the reconciler must find out.",
-		}, []string{"reason"}),
+		drops:   newDrops(o.Registry),
 		ghosts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gwanmun_ghost_total",
 			Help: "Evidence that contradicts a final row.",
 		}),
+		settled: make([]prometheus.Counter, len(ledger.Statuses)+1),
 		belated: make(chan struct{}, maxBelated),
-		quit:    make(chan struct{}),
+		flights: flights{up: map[tranid.ID]*flight{}},
 		feeds:   map[tranid.ID]*feed{},
 	}
+	s.quit, s.giveUp = context.WithCancel(context.Background())
+	s.behind = &recorder{book: o.Store, by: s.by, logger: o.Logger, drops: s.drops, quit: s.quit}
+	settled := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gwanmun_ledger_transactions_total",
+		Help: "Transactions by the status in which their exchange ended.",
+	}, []string{"status"})
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "gwanmun_ledger_queue_depth",
 		Help: "Rows that are to be written behind their answers.",
-	}, s.waiting)
-	o.Registry.MustRegister(s.settled, s.dropped, s.ghosts, waiting)
-	for _, reason := range []string{droppedOutcome, droppedInquiry, droppedRefusal} {
-		s.dropped.WithLabelValues(reason)
-	}
+	}, s.behind.unstored)
+	o.Registry.MustRegister(settled, s.ghosts, waiting)
 	for _, status := range ledger.Statuses {
 		if status != ledger.StatusRequested {
-			s.settled.WithLabelValues(status.String())
+			s.settled[status] = settled.WithLabelValues(status.String())
 		}
 	}
 	return s
@@ -162,8 +164,9 @@ func (s *Service) begin() (done func(), err error) {
 }
 
 // Drain lets nothing new begin, and waits for the exchanges that are under way,
-// whose callers may have gone, and for the writes that are being tried again.
-// When ctx ends first it gives those writes up and says so.
+// whose callers may have gone, for the rows that wait to be written and for the
+// writes that are being tried again. When ctx ends first it gives those writes
+// up, counted, and says so.
 func (s *Service) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopping = true
@@ -171,16 +174,45 @@ func (s *Service) Drain(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		s.work.Wait()
+		s.writes.Wait()
+		s.behind.writes.Wait()
 		close(done)
 	}()
 	select {
 	case <-done:
-		return nil
+		return s.ids.Close(ctx)
 	case <-ctx.Done():
-		s.quitOnce.Do(func() { close(s.quit) })
-		return fmt.Errorf("drain exchanges: %w", ctx.Err())
+		s.abandon()
+		return fmt.Errorf("drain: %w", ctx.Err())
 	}
 }
+
+// abandon ends the writes, and waits for a moment until they have said what is
+// lost: the process ends next.
+func (s *Service) abandon() {
+	s.mu.Lock()
+	s.quitting = true
+	s.mu.Unlock()
+	s.behind.close()
+	s.giveUp()
+	told := make(chan struct{})
+	go func() {
+		s.writes.Wait()
+		s.behind.writes.Wait()
+		close(told)
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	_ = s.ids.Close(ctx) // nobody is given a number any more
+	select {
+	case <-told:
+	case <-ctx.Done():
+	}
+}
+
+// Warm has transaction numbers taken ahead, so that the first caller need not
+// wait for them.
+func (s *Service) Warm() { s.ids.Warm() }
 
 // refuse is a refusal without a transaction.
 func refuse(reason ledger.Reason, cause error) error {

@@ -25,7 +25,7 @@ type faultyStore struct {
 	transition   func(ctx context.Context, c ledger.Change) (ledger.Transaction, error)
 	appendEvent  func(ctx context.Context) error
 	get          func(ctx context.Context, id tranid.ID) (ledger.Transaction, error)
-	nextBlock    func(ctx context.Context) (tranid.Block, error)
+	nextBlock    func(ctx context.Context, day tranid.Date, count, floor int64) (tranid.Block, error)
 	bound        func() error
 
 	// downUntil is the moment, in nanoseconds, up to which Transition fails. It
@@ -91,7 +91,7 @@ func (f *faultyStore) Get(ctx context.Context, id tranid.ID) (ledger.Transaction
 // NextBlock implements tranid.Blocks.
 func (f *faultyStore) NextBlock(ctx context.Context, day tranid.Date, count, floor int64) (tranid.Block, error) {
 	if f.nextBlock != nil {
-		return f.nextBlock(ctx)
+		return f.nextBlock(ctx, day, count, floor)
 	}
 	return f.Store.NextBlock(ctx, day, count, floor)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
@@ -15,12 +14,6 @@ const (
 	// maxWatchers is how many streams may watch at once; further ones are
 	// refused, so that they cannot take the process from the payments.
 	maxWatchers = 2048
-	// A watched row is looked at every briskPoll while it is young, and every
-	// calmPoll after youth: what has not become final by then waits for the core
-	// or for a human.
-	briskPoll = 50 * time.Millisecond
-	calmPoll  = 500 * time.Millisecond
-	youth     = 30 * time.Second
 	// watchersRetry is what a refused watcher is told to wait.
 	watchersRetry = time.Second
 )
@@ -34,13 +27,16 @@ func (s *Service) Watch(ctx context.Context, client ledger.ClientID, id tranid.I
 		return err
 	}
 	defer done()
-	if _, err := s.Get(ctx, client, id); err != nil { // whose it is
-		return err
-	}
-	f, err := s.follow(ctx, id)
+	now, err := s.Get(ctx, client, id) // whose it is, too
 	if err != nil {
 		return err
 	}
+	leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	f := s.follow(ctx, &now)
 	defer s.unfollow(id, f)
 	var last ledger.Transaction
 	for {
@@ -48,7 +44,7 @@ func (s *Service) Watch(ctx context.Context, client ledger.ClientID, id tranid.I
 		if err != nil {
 			return readError(err)
 		}
-		if t != last && t.ID != "" {
+		if t != last {
 			if err := send(t); err != nil {
 				return fmt.Errorf("send a state of %s: %w", id, err)
 			}
@@ -65,98 +61,13 @@ func (s *Service) Watch(ctx context.Context, client ledger.ClientID, id tranid.I
 	}
 }
 
-// feed is one watched payment.
-type feed struct {
-	watchers int // guarded by Service.mu
-	stop     context.CancelFunc
-
-	mu     sync.Mutex
-	latest ledger.Transaction
-	err    error
-	// changed is closed, and replaced, at each change.
-	changed chan struct{}
-}
-
-// state returns what was read last, and what is closed when there is more.
-func (f *feed) state() (ledger.Transaction, <-chan struct{}, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.latest, f.changed, f.err
-}
-
-// tell keeps what was read and wakes whoever watches, if it is news. It reports
-// whether there will be more.
-func (f *feed) tell(t ledger.Transaction, err error) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err == nil && t == f.latest {
-		return true
-	}
-	f.latest, f.err = t, err
-	close(f.changed)
-	f.changed = make(chan struct{})
-	return err == nil && !t.Status.Final()
-}
-
-// follow joins the feed of a payment, and starts it if nobody watches yet.
-func (s *Service) follow(ctx context.Context, id tranid.ID) (*feed, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.watchers >= maxWatchers {
+// enter takes a watcher's place, which leave gives back.
+func (s *Service) enter() (leave func(), err error) {
+	if s.watchers.Add(1) > maxWatchers {
+		s.watchers.Add(-1)
 		return nil, &ledger.Refusal{
 			Reason: ledger.ReasonRateLimited, RetryAfter: watchersRetry, Err: errors.New("too many streams watch"),
 		}
 	}
-	s.watchers++
-	f := s.feeds[id]
-	if f == nil {
-		// It serves whoever joins, so it must outlive the one who started it.
-		feedCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-		f = &feed{stop: stop, changed: make(chan struct{})}
-		s.feeds[id] = f
-		s.work.Add(1)
-		go func() {
-			defer s.work.Done()
-			s.feed(feedCtx, id, f)
-		}()
-	}
-	f.watchers++
-	return f, nil
-}
-
-func (s *Service) unfollow(id tranid.ID, f *feed) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.watchers--
-	if f.watchers--; f.watchers == 0 {
-		f.stop()
-		if s.feeds[id] == f {
-			delete(s.feeds, id)
-		}
-	}
-}
-
-// feed reads a row until nobody watches it, it is final or the ledger fails.
-func (s *Service) feed(ctx context.Context, id tranid.ID, f *feed) {
-	begun := s.Now()
-	for {
-		t, err := s.Store.Get(ctx, id)
-		if !f.tell(t, err) {
-			s.mu.Lock()
-			if s.feeds[id] == f { // the next to watch starts anew
-				delete(s.feeds, id)
-			}
-			s.mu.Unlock()
-			return
-		}
-		wait := briskPoll
-		if s.Now().Sub(begun) > youth {
-			wait = calmPoll
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return
-		}
-	}
+	return func() { s.watchers.Add(-1) }, nil
 }
