@@ -21,20 +21,34 @@ type adopted struct {
 	NextResolveAt instant
 }
 
+// isAbandoned and isDue are what Adopt and Claim look for, and when. The statuses
+// are literals, as the partial indexes need them.
+const (
+	isAbandoned = "status = 'REQUESTED' AND adopt_at <= ?"
+	isDue       = `status = 'UNKNOWN' AND needs_review = ? AND asked = ? AND next_resolve_at <= ?
+		AND (lease_until IS NULL OR lease_until <= ?)`
+)
+
 // Adopt implements ledger.Queue. It reads no row, so that one that holds garbage
-// keeps nobody waiting.
+// keeps nobody waiting; and it asks for no lock, which on SQLite a payment would
+// wait for, unless there is something to adopt.
 func (s *Store) Adopt(ctx context.Context, limit int, by ledger.Actor) (int, error) {
 	if limit < 1 || limit > ledger.MaxClaim {
 		return 0, fmt.Errorf("adopt %d rows: %w", limit, errArgument)
 	}
+	found, err := s.anyFound(ctx, "look for what is abandoned",
+		"SELECT 1 FROM transactions WHERE "+isAbandoned, s.dialect.due())
+	if err != nil || !found {
+		return 0, err
+	}
 	count := 0
-	err := s.write(ctx, "adopt", func(tx *gorm.DB) error {
+	err = s.write(ctx, "adopt", func(tx *gorm.DB) error {
 		adoption := ledger.Adoption("", by)
 		var rows []adopted
 		clock := s.dialect.clock(0)
 		err := tx.Raw(`WITH abandoned AS MATERIALIZED (
 	SELECT business_date AS due_date, transaction_id AS due_id FROM transactions
-	WHERE status = 'REQUESTED' AND adopt_at <= ? ORDER BY adopt_at LIMIT ? `+s.dialect.skipLocked+`)
+	WHERE `+isAbandoned+` ORDER BY adopt_at LIMIT ? `+s.dialect.skipLocked+`)
 UPDATE transactions SET status = ?, reason = ?, next_resolve_at = ? FROM abandoned
 WHERE business_date = due_date AND transaction_id = due_id
 RETURNING transaction_id, next_resolve_at`,
@@ -55,11 +69,26 @@ RETURNING transaction_id, next_resolve_at`,
 	return count, nil
 }
 
-// Claim implements ledger.Queue.
+// Claim implements ledger.Queue. It too asks for no lock unless something is due.
 func (s *Store) Claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Claim, error) {
 	if o.Limit < 1 || o.Limit > ledger.MaxClaim {
 		return nil, fmt.Errorf("claim %d rows: %w", o.Limit, errArgument)
 	}
+	for _, part := range o.Only.Parts() {
+		due, err := s.anyFound(ctx, "look for what is due",
+			"SELECT 1 FROM transactions WHERE "+isDue, o.Review, part == ledger.PartAsked, s.dialect.due(), s.dialect.due())
+		switch {
+		case err != nil:
+			return nil, err
+		case due:
+			return s.claimSome(ctx, o)
+		}
+	}
+	return nil, nil
+}
+
+// claimSome leases what is due, one part after the other.
+func (s *Store) claimSome(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Claim, error) {
 	token := rand.Text()
 	var rows []clockedRow
 	err := s.write(ctx, "claim", func(tx *gorm.DB) error {
@@ -105,8 +134,7 @@ func (s *Store) claimDue(
 	var rows []clockedRow
 	err := tx.Raw(`WITH due AS MATERIALIZED (
 	SELECT business_date AS due_date, transaction_id AS due_id FROM transactions
-	WHERE status = 'UNKNOWN' AND needs_review = ? AND asked = ? AND next_resolve_at <= ?
-		AND (lease_until IS NULL OR lease_until <= ?)
+	WHERE `+isDue+`
 	ORDER BY `+order+` LIMIT ? `+s.dialect.skipLocked+`)
 UPDATE transactions SET lease_token = ?, lease_until = ? FROM due
 WHERE business_date = due_date AND transaction_id = due_id
