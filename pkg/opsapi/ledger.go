@@ -1,7 +1,7 @@
 // Package opsapi serves the operators' view: the ledger, read-only. Payment and
 // reconciler serve it alike, so that the book can be read while either is down.
 //
-// While authentication is absent everyone is an operator and sees every row.
+// Who is no operator sees his own rows, and of others not even that they exist.
 package opsapi
 
 import (
@@ -14,9 +14,11 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/gwanmun/gwanmun/pkg/access"
 	"github.com/gwanmun/gwanmun/pkg/account"
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 	"github.com/gwanmun/gwanmun/pkg/ledgerpb"
+	"github.com/gwanmun/gwanmun/pkg/rpcserver"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
 )
@@ -55,6 +57,9 @@ func (s *ledgerServer) GetTransaction(ctx context.Context, req *ledgerv1.GetTran
 	reading, done := context.WithTimeout(ctx, readTimeout)
 	defer done()
 	row, err := s.reader.Get(reading, id)
+	if client := whose(ctx); err == nil && client != everyClient && client != row.Client {
+		err = ledger.ErrNotFound
+	}
 	if err != nil {
 		return nil, readFailed(ctx, fmt.Errorf("read %s: %w", id, err))
 	}
@@ -75,6 +80,7 @@ func (s *ledgerServer) ListTransactions(ctx context.Context, req *ledgerv1.ListT
 	if err != nil {
 		return nil, err
 	}
+	filter.Client = whose(ctx)
 	filters := fingerprintOf(filter)
 	if filter.After, err = parsePageToken(req.GetPageToken(), filters); err != nil {
 		return nil, invalid("page_token", err)
@@ -96,6 +102,14 @@ func (s *ledgerServer) ListTransactions(ctx context.Context, req *ledgerv1.ListT
 	}, nil
 }
 
+// whose are the rows that the caller may see.
+func whose(ctx context.Context) ledger.ClientID {
+	if rpcserver.May(ctx, access.RoleOps) {
+		return everyClient
+	}
+	return rpcserver.ClientID(ctx)
+}
+
 func pageSize(asked int32) int {
 	if asked <= 0 {
 		return defaultPage
@@ -111,7 +125,7 @@ func (s *ledgerServer) SummarizeTransactions(ctx context.Context, req *ledgerv1.
 	}
 	reading, done := context.WithTimeout(ctx, readTimeout)
 	defer done()
-	summary, err := s.reader.Summarize(reading, everyClient, from, to)
+	summary, err := s.reader.Summarize(reading, whose(ctx), from, to)
 	if err != nil {
 		return nil, readFailed(ctx, fmt.Errorf("summarize transactions: %w", err))
 	}
@@ -135,7 +149,6 @@ func (s *ledgerServer) SummarizeTransactions(ctx context.Context, req *ledgerv1.
 // same are made the same: order and repetition do not matter.
 func (s *ledgerServer) filter(req *ledgerv1.ListTransactionsRequest) (ledger.Filter, error) {
 	f := ledger.Filter{
-		Client:        everyClient,
 		NeedsReview:   req.NeedsReview,
 		Order:         ledger.OrderID(req.GetOrderId()),
 		CorrelationID: req.GetCorrelationId(),

@@ -33,7 +33,7 @@ func (s *Server) newAdmin() *http.Server {
 		Timeout:             adminTimeout,
 	}))
 	return &http.Server{
-		Handler:           mux,
+		Handler:           guarded(mux),
 		ErrorLog:          errorLog,
 		ReadHeaderTimeout: adminTimeout,
 		ReadTimeout:       adminTimeout,
@@ -41,6 +41,19 @@ func (s *Server) newAdmin() *http.Server {
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    adminHeaders,
 	}
+}
+
+// guarded tells a browser that strays here to make nothing of what it gets.
+func guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
 }
 
 // readyz asks now. What is wrong is in the log; a probe is told only that
@@ -65,7 +78,6 @@ func (s *Server) ask(ctx context.Context) error {
 
 func say(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	_, _ = io.WriteString(w, text+"\n") // a probe that hung up needs no answer
 }

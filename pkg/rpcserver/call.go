@@ -4,11 +4,9 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/gwanmun/gwanmun/pkg/access"
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 )
-
-// localClient is everyone, while authentication is absent.
-const localClient ledger.ClientID = "local"
 
 // method is what the server knows about one rpc that it serves. The set is
 // closed when the server starts, so that nothing a caller sends can make it
@@ -19,6 +17,10 @@ type method struct {
 	// foreign is true for rpcs that gRPC itself brings along: health and
 	// reflection. They do not know how this server stops.
 	foreign bool
+	// roles are those of which a caller must have one; open is a method that
+	// asks nobody who he is.
+	roles access.Roles
+	open  bool
 	// running counts the calls that have not ended.
 	running atomic.Int64
 }
@@ -27,7 +29,7 @@ type method struct {
 // goroutine of the rpc alone.
 type call struct {
 	method *method
-	client ledger.ClientID
+	client access.Client
 	// err is what the use case returned, before rpcerr made it a status.
 	err error
 	// transactionID is that of the row that the answer is about, if any.
@@ -43,12 +45,23 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
-// ClientID is who called: `local` while authentication is absent.
-func ClientID(ctx context.Context) ledger.ClientID {
+// ClientID is who called: `local` where nobody has to say who he is.
+func ClientID(ctx context.Context) ledger.ClientID { return clientOf(ctx).ID }
+
+// May reports whether the caller has the role.
+func May(ctx context.Context, role access.Role) bool { return clientOf(ctx).Roles.Has(role) }
+
+// As is a context in which the client is the caller, for a call that comes from
+// no rpc.
+func As(ctx context.Context, client access.Client) context.Context {
+	return context.WithValue(ctx, callKey{}, &call{method: &method{}, client: client})
+}
+
+func clientOf(ctx context.Context) access.Client {
 	if c := callOf(ctx); c != nil {
 		return c.client
 	}
-	return localClient
+	return access.Everyone()
 }
 
 // Stopping is closed when the server that serves ctx begins to stop. A handler

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/gwanmun/gwanmun/pkg/access"
 	"github.com/gwanmun/gwanmun/pkg/rpcserver"
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
 	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
@@ -74,9 +75,21 @@ type edge struct {
 	endServing  context.CancelFunc
 }
 
+// roles are those of the services of payments.
+var roles = map[string]access.Roles{
+	paymentv1.PaymentService_ServiceDesc.ServiceName: access.Of(access.RolePayment),
+	ledgerv1.LedgerService_ServiceDesc.ServiceName:   access.Of(access.RolePayment, access.RoleOps),
+}
+
 // newEdge serves p in memory until the test ends. ready may be nil.
 func newEdge(t *testing.T, p *payments, ready func(context.Context) error) *edge {
 	t.Helper()
+	return newEdgeWith(t, p, ready, rpcserver.Flags{})
+}
+
+func newEdgeWith(t *testing.T, p *payments, ready func(context.Context) error, flags rpcserver.Flags) *edge {
+	t.Helper()
+	flags.GRPCAddr, flags.AdminAddr = "grpc:1", "admin:1"
 	if ready == nil {
 		ready = func(context.Context) error { return nil }
 	}
@@ -85,7 +98,7 @@ func newEdge(t *testing.T, p *payments, ready func(context.Context) error) *edge
 		log: &logLines{}, registry: telemetry.NewRegistry(), served: make(chan error, 1),
 	}
 	server, err := rpcserver.New(rpcserver.Options{
-		Flags:    rpcserver.Flags{GRPCAddr: "grpc:1", AdminAddr: "admin:1"},
+		Flags:    flags,
 		Logger:   telemetry.NewLogger(e.log, slog.LevelDebug, "payment"),
 		Registry: e.registry,
 		Ready:    ready,
@@ -93,7 +106,7 @@ func newEdge(t *testing.T, p *payments, ready func(context.Context) error) *edge
 			paymentv1.RegisterPaymentServiceServer(r, p)
 			ledgerv1.RegisterLedgerServiceServer(r, p)
 		},
-		Services: []string{paymentv1.PaymentService_ServiceDesc.ServiceName},
+		Services: roles,
 		Listen: func(_ context.Context, _, address string) (net.Listener, error) {
 			if address == "grpc:1" {
 				return e.grpc, nil
@@ -144,6 +157,19 @@ func (e *edge) payments() paymentv1.PaymentServiceClient {
 // fetch asks the admin port and returns status and body.
 func (e *edge) fetch(t *testing.T, method, path string, header ...string) (int, string) {
 	t.Helper()
+	resp, body := e.ask(t, method, path, header...)
+	return resp.StatusCode, body
+}
+
+// headers are those of what the admin port answers.
+func (e *edge) headers(t *testing.T, path string) http.Header {
+	t.Helper()
+	resp, _ := e.ask(t, http.MethodGet, path)
+	return resp.Header
+}
+
+func (e *edge) ask(t *testing.T, method, path string, header ...string) (*http.Response, string) {
+	t.Helper()
 	transport := &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return e.admin.DialContext(ctx) },
 		DisableKeepAlives: true,
@@ -165,7 +191,7 @@ func (e *edge) fetch(t *testing.T, method, path string, header ...string) (int, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp.StatusCode, string(body)
+	return resp, string(body)
 }
 
 // logLines keeps what is logged.

@@ -124,3 +124,18 @@ func TestAdmin_ServesThreePathsAndNothingElse(t *testing.T) {
 		t.Errorf("metrics are %d, and not OpenMetrics", code)
 	}
 }
+
+func TestAdmin_TellsABrowserToMakeNothingOfIt(t *testing.T) {
+	e := newEdge(t, &payments{}, nil)
+	for _, path := range []string{"/livez", "/readyz", "/metrics", "/nothing"} {
+		header := e.headers(t, path)
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
+			"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", "X-Frame-Options": "DENY",
+		} {
+			if got := header.Get(name); got != want {
+				t.Errorf("%s: %s is %q", path, name, got)
+			}
+		}
+	}
+}

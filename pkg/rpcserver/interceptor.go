@@ -26,7 +26,7 @@ func (s *Server) begin(ctx context.Context, m *method, setHeader func(metadata.M
 	}
 	// It fails only once the header is sent, and no handler has run yet.
 	_ = setHeader(metadata.Pairs(correlationHeader, id))
-	c := &call{method: m, client: localClient, stopping: s.stopping}
+	c := &call{method: m, stopping: s.stopping}
 	ctx = telemetry.WithCorrelationID(ctx, id)
 	return context.WithValue(ctx, callKey{}, c)
 }

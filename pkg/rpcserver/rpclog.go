@@ -35,7 +35,7 @@ func (s *Server) logCall(ctx context.Context, elapsed time.Duration, err error) 
 		slog.String("method", c.method.name),
 		slog.String("code", code.String()),
 		slog.Float64("elapsed_ms", float64(elapsed.Microseconds())/1000),
-		slog.String("client_id", string(c.client)),
+		slog.String("client_id", string(c.client.ID)),
 	)
 	if p, ok := peer.FromContext(ctx); ok {
 		attrs = append(attrs, slog.String("peer", p.Addr.String()))

@@ -5,7 +5,7 @@
 // binary.
 //
 // An rpc passes, in this order: correlation ID, metrics, one log line, the
-// error's status (rpcerr), recovery, validation, handler. Recovery stands
+// error's status (rpcerr), recovery, key, role and limits, validation, handler. Recovery stands
 // around validation too, so that a fault in the rules' engine ends one call and
 // not the process; a second one around everything is for faults in the edge
 // itself.
@@ -16,8 +16,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +33,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/gwanmun/gwanmun/pkg/access"
 	"github.com/gwanmun/gwanmun/pkg/rpcerr"
 )
 
@@ -68,8 +71,10 @@ type Options struct {
 	Ready func(context.Context) error
 	// Register registers the services. It is called once, by New.
 	Register func(grpc.ServiceRegistrar)
-	// Services are the names whose health is reported, besides the empty one.
-	Services []string
+	// Services are all that Register registers, each with the roles of which a
+	// caller must have one. Their health is reported by these names, besides the
+	// empty one.
+	Services map[string]access.Roles
 	// Listen opens a listener; nil means TCP. The network is always tcp.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 }
@@ -83,6 +88,8 @@ type Server struct {
 	ready    func(context.Context) error
 	listen   func(ctx context.Context, network, address string) (net.Listener, error)
 	services []string
+	roles    map[string]access.Roles
+	door     *door
 
 	grpc   *grpc.Server
 	health *health.Server
@@ -113,7 +120,8 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{
 		flags: o.Flags, logger: o.Logger, registry: o.Registry, ready: o.Ready, listen: o.Listen,
-		services: append([]string{""}, o.Services...),
+		services: append([]string{""}, slices.Sorted(maps.Keys(o.Services))...),
+		roles:    o.Services,
 		health:   health.NewServer(),
 		unknown:  &method{name: "unknown"},
 		stopping: make(chan struct{}),
@@ -127,12 +135,27 @@ func New(o Options) (*Server, error) {
 	if s.listen == nil {
 		s.listen = new(net.ListenConfig).Listen
 	}
+	var err error
+	if s.door, err = newDoor(&o); err != nil {
+		return nil, err
+	}
+	transport, err := o.Flags.transport(o.Logger)
+	if err != nil {
+		return nil, err
+	}
 	counts := metrics.NewServerMetrics(metrics.WithServerHandlingTimeHistogram(
 		metrics.WithHistogramBuckets([]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}),
 	))
 	rules := &validator{}
-	s.grpc = grpc.NewServer(s.serverOptions(counts, rules)...)
+	options := s.serverOptions(counts, rules)
+	if transport != nil {
+		options = append(options, grpc.Creds(transport))
+	}
+	s.grpc = grpc.NewServer(options...)
 	o.Register(s.grpc)
+	if err := s.checkRoles(); err != nil {
+		return nil, err
+	}
 	if err := rules.compile(s.grpc.GetServiceInfo()); err != nil {
 		return nil, err
 	}
@@ -141,7 +164,7 @@ func New(o Options) (*Server, error) {
 	s.setServing(false)
 	s.nameMethods()
 	counts.InitializeMetrics(s.grpc)
-	for _, c := range []prometheus.Collector{counts, s.panics} {
+	for _, c := range []prometheus.Collector{counts, s.panics, s.door.consumed, s.door.rejected, s.door.refused} {
 		if err := s.registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register the rpc metrics: %w", err)
 		}
@@ -159,11 +182,11 @@ func (s *Server) serverOptions(counts *metrics.ServerMetrics, rules *validator) 
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(
 			recovery.UnaryServerInterceptor(lastResort), s.unaryBegin, counts.UnaryServerInterceptor(), s.unaryLog, unaryErrors,
-			recovery.UnaryServerInterceptor(recoverWith), rules.unary,
+			recovery.UnaryServerInterceptor(recoverWith), s.door.unary, rules.unary,
 		),
 		grpc.ChainStreamInterceptor(
 			recovery.StreamServerInterceptor(lastResort), s.streamBegin, countKnown(s, counts.StreamServerInterceptor()), s.streamLog, streamErrors,
-			s.endForeign, recovery.StreamServerInterceptor(recoverWith), rules.stream,
+			s.endForeign, recovery.StreamServerInterceptor(recoverWith), s.door.stream, rules.stream,
 		),
 		grpc.UnknownServiceHandler(unknownMethod),
 		grpc.ForceServerCodecV2(newRequestCodec()),
@@ -189,9 +212,22 @@ func (s *Server) nameMethods() {
 		foreign := strings.HasPrefix(service, "grpc.")
 		for _, m := range info.Methods {
 			name := service + "/" + m.Name
-			s.methods["/"+name] = &method{name: name, foreign: foreign}
+			s.methods["/"+name] = &method{
+				name: name, foreign: foreign, open: service == openService,
+				roles: s.roles[service] | foreignRoles[service],
+			}
 		}
 	}
+}
+
+// checkRoles makes sure that a service which nobody may call is noticed at start.
+func (s *Server) checkRoles() error {
+	for service := range s.grpc.GetServiceInfo() {
+		if s.roles[service] == 0 {
+			return fmt.Errorf("service %s has no roles", service)
+		}
+	}
+	return nil
 }
 
 // method is what is known about a path; s.unknown if it is not served.
@@ -219,12 +255,33 @@ func (s *Server) bind(ctx context.Context, name, address string) (net.Listener, 
 	if err != nil {
 		return nil, fmt.Errorf("listen for %s: %w", name, err)
 	}
+	if err := s.checkReach(ctx, name, listener.Addr()); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening",
 		slog.String("name", name), slog.String("address", listener.Addr().String()))
-	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
-		s.logger.WarnContext(ctx, "this port is open to other machines, and nobody has to say who they are", "name", name)
-	}
 	return listener, nil
+}
+
+// checkReach refuses a port that other machines reach and that is not closed to
+// strangers, unless that is wanted.
+func (s *Server) checkReach(ctx context.Context, name string, addr net.Addr) error {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || tcp.IP.IsLoopback() {
+		return nil
+	}
+	closed := name == "grpc" && s.flags.ClientsFile != "" && s.flags.TLSCert != ""
+	switch {
+	case closed:
+		return nil
+	case s.flags.Insecure, name == "admin" && s.flags.AdminInsecure:
+		s.logger.WarnContext(ctx, "this port is open to whoever reaches it", "name", name)
+		return nil
+	case name == "grpc":
+		return usagef("%s is not loopback: it needs --clients-file and TLS, or --insecure", tcp)
+	default:
+		return usagef("%s is not loopback, and the admin port is for whoever reaches it: it needs --admin-insecure", tcp)
+	}
 }
 
 // GRPCAddr is where gRPC is served, once Listen has returned.

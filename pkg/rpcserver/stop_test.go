@@ -269,6 +269,7 @@ func options() rpcserver.Options {
 		Logger:   telemetry.NewLogger(&logLines{}, slog.LevelInfo, "payment"),
 		Registry: telemetry.NewRegistry(),
 		Ready:    func(context.Context) error { return nil },
+		Services: roles,
 		Register: func(r grpc.ServiceRegistrar) { ledgerv1.RegisterLedgerServiceServer(r, echo()) },
 	}
 }

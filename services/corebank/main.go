@@ -16,6 +16,7 @@ import (
 
 	simulatorv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/simulator/v1"
 
+	"github.com/gwanmun/gwanmun/pkg/access"
 	"github.com/gwanmun/gwanmun/pkg/cmdline"
 	"github.com/gwanmun/gwanmun/pkg/rpcserver"
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
@@ -39,7 +40,7 @@ func (c *config) Validate() error {
 	if _, err := simulator.ParseDSN(c.BookDSN); err != nil {
 		return fmt.Errorf("--book-dsn: %w", err)
 	}
-	return nil
+	return c.Server.Validate()
 }
 
 func main() { cmdline.Main(run) }
@@ -74,7 +75,7 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 	server, err := rpcserver.New(rpcserver.Options{
 		Flags: cfg.Server, Logger: logger, Registry: telemetry.NewRegistry(),
 		Ready:    func(context.Context) error { return bank.Err() },
-		Services: []string{simulatorv1.SimulatorService_ServiceDesc.ServiceName},
+		Services: map[string]access.Roles{simulatorv1.SimulatorService_ServiceDesc.ServiceName: access.Of(access.RoleOps)},
 		Register: func(r grpc.ServiceRegistrar) { grpcapi.Register(r, bank, faults) },
 	})
 	if err != nil {

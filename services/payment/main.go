@@ -16,6 +16,7 @@ import (
 	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
 	paymentv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/payment/v1"
 
+	"github.com/gwanmun/gwanmun/pkg/access"
 	"github.com/gwanmun/gwanmun/pkg/cmdline"
 	"github.com/gwanmun/gwanmun/pkg/corelink"
 	"github.com/gwanmun/gwanmun/pkg/ledger/gormstore"
@@ -39,7 +40,7 @@ type config struct {
 
 // Validate is called when the flags are read.
 func (c *config) Validate() error {
-	return errors.Join(c.Core.Validate(), c.Payment.Validate(), c.Resilience.Validate())
+	return errors.Join(c.Server.Validate(), c.Core.Validate(), c.Payment.Validate(), c.Resilience.Validate())
 }
 
 func main() { cmdline.Main(run) }
@@ -76,11 +77,11 @@ func run(ctx context.Context, args []string) error {
 	})
 	server, err := rpcserver.New(rpcserver.Options{
 		Flags: cfg.Server, Logger: logger, Registry: registry, Ready: store.Ping,
-		Services: []string{
-			paymentv1.PaymentService_ServiceDesc.ServiceName,
-			paymentv1.AccountService_ServiceDesc.ServiceName,
-			ledgerv1.LedgerService_ServiceDesc.ServiceName,
-			circuitv1.CircuitService_ServiceDesc.ServiceName,
+		Services: map[string]access.Roles{
+			paymentv1.PaymentService_ServiceDesc.ServiceName: access.Of(access.RolePayment),
+			paymentv1.AccountService_ServiceDesc.ServiceName: access.Of(access.RolePayment),
+			ledgerv1.LedgerService_ServiceDesc.ServiceName:   access.Of(access.RolePayment, access.RoleOps),
+			circuitv1.CircuitService_ServiceDesc.ServiceName: access.Of(access.RoleOps),
 		},
 		Register: func(r grpc.ServiceRegistrar) {
 			grpcapi.Register(r, service)

@@ -15,8 +15,10 @@ import (
 	"google.golang.org/grpc"
 
 	circuitv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/circuit/v1"
+	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
 	reconciliationv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/reconciliation/v1"
 
+	"github.com/gwanmun/gwanmun/pkg/access"
 	"github.com/gwanmun/gwanmun/pkg/cmdline"
 	"github.com/gwanmun/gwanmun/pkg/corelink"
 	"github.com/gwanmun/gwanmun/pkg/ledger/gormstore"
@@ -40,7 +42,7 @@ type config struct {
 
 // Validate is called when the flags are read.
 func (c *config) Validate() error {
-	return errors.Join(c.Core.Validate(), c.Resolve.Validate(), c.Resilience.Validate())
+	return errors.Join(c.Server.Validate(), c.Core.Validate(), c.Resolve.Validate(), c.Resilience.Validate())
 }
 
 func (c *config) exchangeTime() time.Duration { return c.Core.ConnectTimeout + c.Core.ReadTimeout }
@@ -57,7 +59,7 @@ func run(ctx context.Context, args []string) error {
 	logger := telemetry.NewLogger(os.Stderr, cfg.Server.Level(), "reconciler")
 	slog.SetDefault(logger)
 	registry, instance := telemetry.NewRegistry(), telemetry.NewInstance("reconciler")
-	store, _, err := gormstore.Open(ctx, gormstore.Options{Flags: cfg.Ledger, Logger: logger})
+	store, hashKey, err := gormstore.Open(ctx, gormstore.Options{Flags: cfg.Ledger, Logger: logger})
 	if err != nil {
 		return fmt.Errorf("open ledger: %w", err)
 	}
@@ -75,17 +77,20 @@ func run(ctx context.Context, args []string) error {
 	})
 	resolver := resolve.New(store, core, resolve.Options{
 		Flags: cfg.Resolve, ExchangeTime: cfg.exchangeTime(),
+		ReadTimeout: cfg.Core.ReadTimeout, Connections: cfg.Core.PoolSize,
 		// The rest of the budget is for giving back claims and closing.
 		StopGrace: cfg.Server.ShutdownTimeout / 2,
 		Instance:  instance, Logger: logger, Registry: registry, Now: time.Now, Random: rand.Float64,
 	})
 	server, err := rpcserver.New(rpcserver.Options{
 		Flags: cfg.Server, Logger: logger, Registry: registry, Ready: resolver.Ready,
-		Services: []string{
-			reconciliationv1.ReconciliationService_ServiceDesc.ServiceName,
-			circuitv1.CircuitService_ServiceDesc.ServiceName,
+		Services: map[string]access.Roles{
+			reconciliationv1.ReconciliationService_ServiceDesc.ServiceName: access.Of(access.RoleOps),
+			ledgerv1.LedgerService_ServiceDesc.ServiceName:                 access.Of(access.RolePayment, access.RoleOps),
+			circuitv1.CircuitService_ServiceDesc.ServiceName:               access.Of(access.RoleOps),
 		},
 		Register: func(r grpc.ServiceRegistrar) {
+			ledgerv1.RegisterLedgerServiceServer(r, opsapi.NewLedgerServer(store, hashKey, time.Now))
 			grpcapi.Register(r, resolver, instance)
 			circuitv1.RegisterCircuitServiceServer(r, opsapi.NewCircuitServer(core))
 		},

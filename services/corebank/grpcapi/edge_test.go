@@ -17,6 +17,7 @@ import (
 
 	simulatorv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/simulator/v1"
 
+	"github.com/gwanmun/gwanmun/pkg/access"
 	"github.com/gwanmun/gwanmun/pkg/rpcserver"
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
 )
@@ -27,7 +28,8 @@ func dialEdge(t *testing.T) simulatorv1.SimulatorServiceClient {
 	edge, err := rpcserver.New(rpcserver.Options{
 		Flags:  rpcserver.Flags{GRPCAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
 		Logger: telemetry.NewLogger(t.Output(), 0, "corebank"), Registry: telemetry.NewRegistry(),
-		Ready: func(context.Context) error { return nil },
+		Ready:    func(context.Context) error { return nil },
+		Services: map[string]access.Roles{simulatorv1.SimulatorService_ServiceDesc.ServiceName: access.Of(access.RoleOps)},
 		Register: func(r grpc.ServiceRegistrar) {
 			s := newServer(t)
 			Register(r, s.bank, s.faults)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/gwanmun/gwanmun/pkg/access"
 	"github.com/gwanmun/gwanmun/pkg/corelink"
 	"github.com/gwanmun/gwanmun/pkg/frame"
 	"github.com/gwanmun/gwanmun/pkg/ledger"
@@ -107,6 +108,10 @@ func openGate(t *testing.T, code string) *gate {
 	g.server, err = rpcserver.New(rpcserver.Options{
 		Flags:  rpcserver.Flags{GRPCAddr: "grpc:1", AdminAddr: "admin:1"},
 		Logger: logger, Registry: registry, Ready: g.store.Ping,
+		Services: map[string]access.Roles{
+			paymentv1.PaymentService_ServiceDesc.ServiceName: access.Of(access.RolePayment),
+			paymentv1.AccountService_ServiceDesc.ServiceName: access.Of(access.RolePayment),
+		},
 		Register: func(r grpc.ServiceRegistrar) { grpcapi.Register(r, service) },
 		Listen: func(_ context.Context, _, address string) (net.Listener, error) {
 			return listeners[address], nil
