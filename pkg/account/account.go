@@ -2,7 +2,7 @@
 // wrong: an account number, which hides itself wherever Go can print it, and an
 // amount in won.
 //
-// It stands at the bottom of the house and imports nothing of it.
+// It stands at the bottom of the house.
 package account
 
 import (
@@ -12,7 +12,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"unique"
+
+	"github.com/gwanmun/gwanmun/pkg/veiled"
 )
 
 // MaxDigits is the width of an account number at the core.
@@ -35,11 +36,9 @@ var ErrNumber = errors.New("account number must be 1 to 14 digits 0-9")
 //
 // The zero Number is no account; it is not the all-zero account.
 type Number struct {
-	// digits are the 14 of them, behind a pointer: fmt calls no method of a value
-	// in an unexported field, nor for %p and %w, but looks into it; it does not
-	// look behind a pointer in there. A handle is the same for the same digits, so
-	// that == holds.
-	digits unique.Handle[string]
+	// digits are the 14 of them, veiled: not everything that prints a value calls
+	// its methods.
+	digits veiled.Text
 }
 
 // Parse reads 1 to 14 ASCII digits. The error never repeats the input.
@@ -52,14 +51,7 @@ func Parse(s string) (Number, error) {
 			return Number{}, ErrNumber
 		}
 	}
-	return Number{digits: unique.Make(zeros[len(s):] + s)}, nil
-}
-
-func (n Number) padded() string {
-	if n.IsZero() {
-		return ""
-	}
-	return n.digits.Value()
+	return Number{digits: veiled.Of(zeros[len(s):] + s)}, nil
 }
 
 // IsZero reports whether n is no account at all.
@@ -67,13 +59,13 @@ func (n Number) IsZero() bool { return n == Number{} }
 
 // AppendDigits appends the 14 digits. It is the only way to the number itself,
 // for the frame that carries it to the core and for the bank's own book.
-func (n Number) AppendDigits(dst []byte) []byte { return append(dst, n.padded()...) }
+func (n Number) AppendDigits(dst []byte) []byte { return n.digits.Append(dst) }
 
 // Hash is the keyed digest under which the ledger looks the account up without
 // knowing it.
 func (n Number) Hash(key []byte) [sha256.Size]byte {
 	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(n.padded()))
+	mac.Write(n.AppendDigits(nil))
 	var sum [sha256.Size]byte
 	mac.Sum(sum[:0])
 	return sum
@@ -85,7 +77,7 @@ func (n Number) Masked() string {
 	if n.IsZero() {
 		return ""
 	}
-	digits := strings.TrimLeft(n.padded(), "0")
+	digits := strings.TrimLeft(string(n.AppendDigits(nil)), "0")
 	if len(digits) > 10 {
 		head := min(6, len(digits)-8)
 		return digits[:head] + hidden + digits[len(digits)-4:]

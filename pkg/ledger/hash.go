@@ -8,16 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"unique"
 
 	"github.com/gwanmun/gwanmun/pkg/account"
+	"github.com/gwanmun/gwanmun/pkg/veiled"
 )
 
 // HashKey is the secret under which the ledger digests what it must recognise
 // and may not know. Every way in which Go prints a value shows `***`, or the
 // address of what it does not look into.
 type HashKey struct {
-	key unique.Handle[string] // as in account.Number, and for its reasons
+	key veiled.Text
 }
 
 // ErrHashKey says that a text is not a hash key. It does not repeat the text.
@@ -29,15 +29,12 @@ func ParseHashKey(s string) (HashKey, error) {
 	if err != nil || len(b) != sha256.Size {
 		return HashKey{}, ErrHashKey
 	}
-	return HashKey{key: unique.Make(string(b))}, nil
+	return HashKey{key: veiled.Of(string(b))}, nil
 }
 
 // bytes are the key; the zero HashKey has none.
 func (k HashKey) bytes() []byte {
-	if k == (HashKey{}) {
-		return nil
-	}
-	return []byte(k.key.Value())
+	return k.key.Append(nil)
 }
 
 // Account is the digest under which an account is looked up.
