@@ -30,6 +30,8 @@ const (
 	TxPayment       = "payment"
 	TxStatusInquiry = "status_inquiry"
 	TxNetCancel     = "net_cancel"
+	TxHistory       = "history"
+	TxBook          = "book"
 )
 
 // Call is one exchange to be made.
@@ -40,8 +42,12 @@ type Call struct {
 	Kind Kind
 	// Frame is the request, exactly as it leaves.
 	Frame []byte
-	// AnswerLength is how many bytes the answer has.
+	// AnswerLength is how many bytes the answer has; with a Prefix, how many it
+	// has at most, and an answer that says that it has more is not read.
 	AnswerLength int
+	// Prefix is how many digits at the start of the answer tell how many bytes
+	// follow them; 0 for answers of one length.
+	Prefix int
 	// Check parses the answer and compares what it echoes; nil means that the
 	// answer is valid and belongs to this request. It is called once
 	// for each answer that came: an inquiry that is retried may have several.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/gwanmun/gwanmun/pkg/frame"
 )
 
 // Flags are the settings of a link.
@@ -30,15 +32,10 @@ const maxPoolSize = 4096
 
 // Validate reports what is wrong with the settings, in one line.
 func (f *Flags) Validate() error {
-	for _, addr := range f.CoreAddr {
-		_, port, err := net.SplitHostPort(addr)
-		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
-			return fmt.Errorf("--core-addr: %q is not host:port", addr)
-		}
+	if err := CheckAddresses("--core-addr", f.CoreAddr); err != nil {
+		return err
 	}
 	switch {
-	case len(f.CoreAddr) == 0:
-		return errors.New("--core-addr: at least one address is needed")
 	case f.ReadTimeout <= 0:
 		return errors.New("--read-timeout must be positive")
 	case f.ConnectTimeout <= 0:
@@ -49,6 +46,20 @@ func (f *Flags) Validate() error {
 		return errors.New("--pool-wait must not be negative")
 	case f.PoolIdleTTL < 0:
 		return errors.New("--pool-idle-ttl must not be negative")
+	}
+	return nil
+}
+
+// CheckAddresses reports what is wrong with the addresses of a flag, in one line.
+func CheckAddresses(flag string, addrs []string) error {
+	for _, addr := range addrs {
+		_, port, err := net.SplitHostPort(addr)
+		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
+			return fmt.Errorf("%s: %q is not host:port", flag, addr)
+		}
+	}
+	if len(addrs) == 0 {
+		return fmt.Errorf("%s: at least one address is needed", flag)
 	}
 	return nil
 }
@@ -175,9 +186,9 @@ func abandoned(ctx context.Context) error {
 }
 
 // write hands the request to the kernel, in one call, once.
-func (l *Link) write(ctx context.Context, conn net.Conn, frame []byte, at time.Time) Result {
-	n, err := conn.Write(frame)
-	if n == len(frame) && err == nil {
+func (l *Link) write(ctx context.Context, conn net.Conn, request []byte, at time.Time) Result {
+	n, err := conn.Write(request)
+	if n == len(request) && err == nil {
 		return Result{Sent: SentAll, SentAt: at}
 	}
 	kind := ErrWrite
@@ -190,30 +201,62 @@ func (l *Link) write(ctx context.Context, conn net.Conn, frame []byte, at time.T
 	case n <= 0:
 		return Result{Sent: SentNone, Err: fmt.Errorf("%w: %w", kind, err)}
 	default:
-		return Result{Sent: SentSome, SentAt: at, Err: fmt.Errorf("%w: %d of %d bytes: %w", kind, n, len(frame), err)}
+		return Result{Sent: SentSome, SentAt: at, Err: fmt.Errorf("%w: %d of %d bytes: %w", kind, n, len(request), err)}
 	}
 }
 
 // read takes the answer and has it checked. It reports whether the answer is
 // valid and all that came: a byte behind it was meant for nobody, which takes
-// nothing from the answer, but the connection is not fit any more. To see one
-// without asking the kernel again, it has room for one byte more.
+// nothing from the answer, but the connection is not fit any more.
 func (l *Link) read(ctx context.Context, conn net.Conn, call *Call, res *Result) (clean bool) {
-	buf := make([]byte, call.AnswerLength+1)
-	n, err := io.ReadAtLeast(conn, buf, call.AnswerLength)
-	res.Answer = buf[:min(n, call.AnswerLength):call.AnswerLength]
+	length, start, err := call.AnswerLength, []byte(nil), error(nil)
+	if call.Prefix > 0 {
+		start, length, err = readPrefix(conn, call)
+	}
+	n := len(start)
+	if err == nil {
+		// To see a byte too many without asking the kernel again, it has room
+		// for one.
+		buf := append(make([]byte, 0, length+1), start...)[:length+1]
+		var more int
+		more, err = io.ReadAtLeast(conn, buf[len(start):], length-len(start))
+		n += more
+		start = buf[:min(n, length):length]
+	}
+	res.Answer = start
 	switch {
 	case err == nil:
 		res.AnsweredAt = l.now()
 		if err := call.Check(res.Answer); err != nil {
 			res.Err = fmt.Errorf("%w: %w", ErrGarbage, err)
 		}
+	case errors.Is(err, errPrefix):
+		res.Err = fmt.Errorf("%w: %w", ErrGarbage, err)
 	case ctx.Err() != nil:
 		res.Err = abandoned(ctx)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		res.Err = fmt.Errorf("%w: %d of %d bytes came", ErrTimeout, n, call.AnswerLength)
+		res.Err = fmt.Errorf("%w: %d of %d bytes came", ErrTimeout, n, length)
 	default:
-		res.Err = fmt.Errorf("%w: %d of %d bytes came: %w", ErrClosed, n, call.AnswerLength, err)
+		res.Err = fmt.Errorf("%w: %d of %d bytes came: %w", ErrClosed, n, length, err)
 	}
-	return res.Err == nil && n == call.AnswerLength
+	return res.Err == nil && n == length
+}
+
+// errPrefix says that the first bytes of an answer do not tell a length that it
+// may have. What came behind them is not read.
+var errPrefix = errors.New("the prefix tells no length of an answer")
+
+// readPrefix reads the digits before an answer and no byte more, and the length
+// that the answer has with them.
+func readPrefix(conn net.Conn, call *Call) (digits []byte, length int, err error) {
+	digits = make([]byte, call.Prefix)
+	n, err := io.ReadFull(conn, digits)
+	if err != nil {
+		return digits[:n], call.Prefix, err
+	}
+	behind, ok := frame.PrefixValue(digits)
+	if length = call.Prefix + behind; !ok || length > call.AnswerLength {
+		return digits, length, errPrefix
+	}
+	return digits, length, nil
 }

@@ -119,11 +119,14 @@ func TestExchange_TimesWhatLeft(t *testing.T) {
 	call.Ready = func() error { return errEcho }
 	link.Exchange(t.Context(), call)
 	// Those two that sent something; what was never used has its series too.
-	want := map[string]uint64{corelink.TxBalance: 0, corelink.TxPayment: 2, corelink.TxStatusInquiry: 0, corelink.TxNetCancel: 0}
+	want := map[string]uint64{
+		corelink.TxBalance: 0, corelink.TxPayment: 2, corelink.TxStatusInquiry: 0, corelink.TxNetCancel: 0,
+		corelink.TxHistory: 0, corelink.TxBook: 0,
+	}
 	if counts := observed(t, registry); !maps.Equal(counts, want) {
 		t.Errorf("timed %v, want %v", counts, want)
 	}
-	call.Ready, call.Tx = nil, "history"
+	call.Ready, call.Tx = nil, "another"
 	link.Exchange(t.Context(), call)
 	want[call.Tx] = 1
 	if counts := observed(t, registry); !maps.Equal(counts, want) {

@@ -35,7 +35,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		expired:   counter("gwanmun_pool_expired_total", "Connections to the core closed because they were idle for too long."),
 	}
 	m.known = make(map[string]prometheus.Observer)
-	for _, tx := range []string{TxBalance, TxPayment, TxStatusInquiry, TxNetCancel} {
+	for _, tx := range []string{TxBalance, TxPayment, TxStatusInquiry, TxNetCancel, TxHistory, TxBook} {
 		m.known[tx] = m.roundtrip.WithLabelValues(tx)
 	}
 	registry.MustRegister(m.roundtrip, m.opened, m.reused, m.destroyed, m.expired)
