@@ -32,7 +32,9 @@ func Moment(t time.Time) time.Time {
 // what is not a character or controls a terminal, cut after MaxText characters.
 // The outcome of a payment must not be lost because a database refuses a byte of
 // the message that came with it.
-func Text(s string) string {
+func Text(s string) string { return text(s, MaxText) }
+
+func text(s string, longest int) string {
 	clean := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return utf8.RuneError
@@ -41,7 +43,7 @@ func Text(s string) string {
 	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
 	count := 0
 	for i := range clean {
-		if count == MaxText {
+		if count == longest {
 			return clean[:i]
 		}
 		count++
@@ -108,6 +110,9 @@ func (c *Change) Event(now time.Time) Event {
 func NewEvent(from, to Status, evidence Evidence, now time.Time, by Actor, detail string) Event {
 	return Event{At: Moment(now), From: from, To: to, Evidence: evidence, By: by, Detail: Text(detail)}
 }
+
+// EndsLease reports whether nobody is to resolve t any more.
+func (t *Transaction) EndsLease() bool { return t.Status.Final() || t.OperatorOnly() }
 
 // FreesOrder reports whether t holds its order no longer.
 func (t *Transaction) FreesOrder() bool {

@@ -55,6 +55,9 @@ type dialect struct {
 	forUpdate, skipLocked string
 	isolation             sql.IsolationLevel
 
+	// arrays is true where many rows are passed as arrays.
+	arrays bool
+
 	// hasTable asks whether a table of that name exists.
 	hasTable string
 	ping     func(tx *gorm.DB) error
@@ -113,6 +116,7 @@ func postgresDialect(config *pgx.ConnConfig) *dialect {
 		forUpdate:  "FOR UPDATE",
 		skipLocked: "FOR UPDATE SKIP LOCKED",
 		isolation:  sql.LevelReadCommitted,
+		arrays:     true,
 		hasTable:   "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?",
 		ping:       pingPostgres,
 		assumptions: []assumption{

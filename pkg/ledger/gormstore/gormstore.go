@@ -3,8 +3,9 @@
 // and their constraints repeat what package ledger says a row must keep to, so
 // that not even a mistake of ours can store a payment that lies.
 //
-// Every method is one database transaction or one statement on one connection;
-// nothing in here waits for anything but the database. What the database refuses
+// Every method is one database transaction or one statement on one connection, or
+// shares one with calls of its kind that come at the same time; nothing in here
+// waits for anything but the database. What the database refuses
 // for the sake of another writer (SQLITE_BUSY, serialization failure, deadlock)
 // is tried again until the caller's deadline.
 package gormstore
@@ -18,6 +19,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"gorm.io/gorm"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
@@ -40,6 +43,9 @@ type Options struct {
 	// Now is the clock of a SQLite book, which has none of its own; nil means
 	// the machine's. PostgreSQL's clock is its server's.
 	Now func() time.Time
+	// Registry counts how many rows each commit of payments has; nil means that
+	// nobody looks.
+	Registry prometheus.Registerer
 }
 
 // UsageError says what is wrong with the flags, in one line and without a
@@ -93,6 +99,10 @@ type Store struct {
 
 	mu    sync.Mutex
 	state error // nil when the book is ready, else why it is not
+
+	// intents and outcomes are where those wait who write the rows of payments.
+	intents  *line[*ledger.Intent, ledger.Admission]
+	outcomes *line[*ledger.Change, ledger.Transaction]
 
 	// failed is the last write that failed, until a probe succeeds.
 	failed atomic.Pointer[error]
@@ -191,19 +201,34 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 		dialect: d, db: db, log: o.Logger, key: key, migrate: o.Flags.Migrate,
 		writing: make(chan struct{}, d.writers), state: errNotReady,
 	}
+	rows := batchRows(o.Registry)
+	s.intents = newLine(rows.WithLabelValues("intent"), s.writeIntents)
+	s.outcomes = newLine(rows.WithLabelValues("outcome"), s.writeOutcomes)
 	return s, nil
+}
+
+// batchRows is how many rows of payments there are to a commit.
+func batchRows(registry prometheus.Registerer) *prometheus.HistogramVec {
+	return promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "gwanmun_ledger_batch_rows",
+		Help:    "Rows of payments that were written with one commit.",
+		Buckets: prometheus.ExponentialBuckets(1, 2, 9),
+	}, []string{"kind"})
 }
 
 // Name is what the store is called in logs and reports: postgresql or sqlite.
 func (s *Store) Name() string { return s.dialect.name }
 
-// Close stops connecting, waits for that, and closes the database.
+// Close stops connecting, waits for that and for the rows that are being written,
+// and closes the database. Who waits to write is told that it is closed.
 func (s *Store) Close() error {
 	if s.stop != nil {
 		s.stop()
 	}
 	s.connecting.Wait()
 	s.setState(errClosed)
+	s.intents.close()
+	s.outcomes.close()
 	pool, err := s.db.DB()
 	if err != nil {
 		return fmt.Errorf("close ledger: %w", err)

@@ -4,7 +4,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -98,10 +97,6 @@ client_id, idempotency_key, order_id, account_masked, account_hash, amount, resp
 approval_number, reason, elapsed_us, requested_at, sent_at, responded_at, resolved_at, adopt_at, resolve_attempts,
 not_found, asked, next_resolve_at, correlation_id, trace_id`
 
-// insertColumns are those that are written with a new row.
-var insertColumns = append(strings.FieldsFunc(columns, func(r rune) bool { return strings.ContainsRune(", \n", r) }),
-	"business_date")
-
 func newTransactionRow(t *ledger.Transaction) *transactionRow {
 	return &transactionRow{
 		BusinessDate: t.ID.Date().String(), TransactionID: string(t.ID),
@@ -116,6 +111,16 @@ func newTransactionRow(t *ledger.Transaction) *transactionRow {
 		ResolvedAt: instant{at: t.ResolvedAt}, AdoptAt: instant{at: t.AdoptAt}, NextResolveAt: instant{at: t.NextResolveAt},
 		ResolveAttempts: t.ResolveAttempts, NotFound: t.NotFound, Asked: t.Asked,
 		CorrelationID: t.CorrelationID, TraceID: t.TraceID,
+	}
+}
+
+// targets are where the columns are scanned to.
+func (r *transactionRow) targets() []any {
+	return []any{
+		&r.TransactionID, &r.Kind, &r.Status, &r.Evidence, &r.ResolutionMethod, &r.ResolutionPolicy, &r.Decision, &r.NeedsReview,
+		&r.ClientID, &r.IdempotencyKey, &r.OrderID, &r.AccountMasked, &r.AccountHash, &r.Amount, &r.ResponseCode, &r.ResponseMessage,
+		&r.ApprovalNumber, &r.Reason, &r.ElapsedUs, &r.RequestedAt, &r.SentAt, &r.RespondedAt, &r.ResolvedAt, &r.AdoptAt, &r.ResolveAttempts,
+		&r.NotFound, &r.Asked, &r.NextResolveAt, &r.CorrelationID, &r.TraceID,
 	}
 }
 
@@ -169,18 +174,19 @@ func (s *Store) lockRow(tx *gorm.DB, id tranid.ID) (*clockedRow, error) {
 	if id.Date().IsZero() {
 		return nil, ledger.ErrNotFound
 	}
-	var found []clockedRow
-	err := tx.Raw(`WITH locked AS MATERIALIZED (
+	var row clockedRow
+	found := false
+	err := eachRow(tx.Raw(`WITH locked AS MATERIALIZED (
 	SELECT `+columns+` FROM transactions WHERE business_date = ? AND transaction_id = ? `+s.dialect.forUpdate+`)
-SELECT `+columns+`, ? AS clock FROM locked`,
-		id.Date().String(), string(id), s.dialect.clock(0)).Scan(&found).Error
+SELECT `+columns+`, ? AS clock FROM locked`, id.Date().String(), string(id), s.dialect.clock(0)),
+		func() { found = true }, append(row.Row.targets(), &row.Clock)...)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(found) == 0:
+	case !found:
 		return nil, ledger.ErrNotFound
 	default:
-		return &found[0], nil
+		return &row, nil
 	}
 }
 
@@ -221,13 +227,19 @@ func appendEvents(tx *gorm.DB, e ledger.Event, ids ...tranid.ID) error {
 	}
 	rows := make([]eventRow, len(ids))
 	for i, id := range ids {
-		rows[i] = eventRow{
-			BusinessDate: id.Date().String(), TransactionID: string(id), At: instant{at: e.At},
-			FromStatus: e.From.String(), ToStatus: e.To.String(), Evidence: e.Evidence.String(),
-			Actor: e.By.Name, Instance: e.By.Instance, Detail: e.Detail, TraceID: e.By.TraceID,
-		}
+		rows[i] = newEventRow(id, &e)
 	}
-	return tx.Create(&rows).Error
+	r := relation{count: len(rows), columns: eventColumnsOf(rows)}
+	text, values := r.values()
+	return tx.Exec("INSERT INTO transaction_events ("+r.names()+") "+text, values...).Error
+}
+
+func newEventRow(id tranid.ID, e *ledger.Event) eventRow {
+	return eventRow{
+		BusinessDate: id.Date().String(), TransactionID: string(id), At: instant{at: e.At},
+		FromStatus: e.From.String(), ToStatus: e.To.String(), Evidence: e.Evidence.String(),
+		Actor: e.By.Name, Instance: e.By.Instance, Detail: e.Detail, TraceID: e.By.TraceID,
+	}
 }
 
 func (r *eventRow) event() (ledger.Event, error) {

@@ -27,7 +27,8 @@ const (
 // trying again would not change them. Any other error is the database's.
 var verdicts = []error{
 	ledger.ErrNotFound, ledger.ErrKeyReused, ledger.ErrOrderTaken, ledger.ErrDuplicateID, ledger.ErrLost,
-	ledger.ErrIllegalMove, ledger.ErrInvalidRow, tranid.ErrDayExhausted, account.ErrOverflow,
+	ledger.ErrIllegalMove, ledger.ErrInvalidRow, ledger.ErrRunNotFound, ledger.ErrRunOver, ledger.ErrDayRetired,
+	ledger.ErrDiscrepancyNotFound, tranid.ErrDayExhausted, account.ErrOverflow,
 	errGarbage, errArgument,
 	gorm.ErrCheckConstraintViolated, gorm.ErrForeignKeyViolated, gorm.ErrDuplicatedKey,
 }
@@ -88,11 +89,8 @@ func (s *Store) try(
 	if err := s.ready(); err != nil {
 		return fmt.Errorf("%s: %w: %w", doing, ledger.ErrUnavailable, err)
 	}
-	if _, bounded := ctx.Deadline(); !bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, defaultTimeout)
-		defer cancel()
-	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	err := attempt(ctx)
 	for tries := 1; tries < maxTries && again(err) && pause(ctx, tries); tries++ {
 		err = attempt(ctx)
@@ -110,6 +108,14 @@ func (s *Store) try(
 	default:
 		return fmt.Errorf("%s: %w: %w", doing, ledger.ErrUnavailable, err)
 	}
+}
+
+// bounded is a context that ends.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, bounded := ctx.Deadline(); bounded {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, defaultTimeout)
 }
 
 // pause waits longer after each try, at random so that those who met do not meet

@@ -15,14 +15,25 @@ import (
 // errOvertaken says that between two statements another call bound the key.
 var errOvertaken = errors.New("the key was bound again meanwhile")
 
-// CreateIntent implements ledger.Writer. When COMMIT errs, the intent may be
-// stored: it is tried again with the same ID, and then finds itself.
+// CreateIntent implements ledger.Writer. Intents that come at once are stored
+// together.
 func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admission, error) {
 	if _, err := in.Row(in.RequestedAt); err != nil {
 		return ledger.Admission{}, fmt.Errorf("create intent: %w", err)
 	}
+	return together(ctx, s, s.intents, &in, asking[ledger.Admission]{
+		doing: "create intent " + string(in.ID),
+		alone: func(ctx context.Context, why error) (ledger.Admission, error) {
+			var commit *commitError
+			return s.createIntent(ctx, &in, errors.As(why, &commit))
+		},
+	})
+}
+
+// createIntent stores an intent alone. When COMMIT errs, or has erred, the intent
+// may be stored: it is tried again with the same ID, and then finds itself.
+func (s *Store) createIntent(ctx context.Context, in *ledger.Intent, inDoubt bool) (ledger.Admission, error) {
 	var admission ledger.Admission
-	inDoubt := false
 	again := func(err error) bool {
 		var commit *commitError
 		inDoubt = inDoubt || errors.As(err, &commit)
@@ -31,7 +42,7 @@ func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admi
 	}
 	err := s.noted(s.try(ctx, "create intent "+string(in.ID), again, func(ctx context.Context) error {
 		return s.transact(ctx, func(tx *gorm.DB) (err error) {
-			admission, err = s.admit(tx, &in)
+			admission, err = s.admit(tx, in)
 			return err
 		})
 	}))
@@ -39,6 +50,34 @@ func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admi
 		return ledger.Admission{}, err
 	}
 	return admission, nil
+}
+
+// asking is what is asked of a line, and how the row is written alone if it was
+// not settled with its batch.
+type asking[A any] struct {
+	doing string
+	alone func(ctx context.Context, why error) (A, error)
+}
+
+// together has a row written with those of others.
+func together[Q, A any](ctx context.Context, s *Store, l *line[Q, A], question Q, o asking[A]) (A, error) {
+	var none A
+	if err := s.ready(); err != nil {
+		return none, fmt.Errorf("%s: %w: %w", o.doing, ledger.ErrUnavailable, err)
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	answer, err := l.ask(ctx, question)
+	switch {
+	case err == nil:
+		return answer, nil
+	case errors.Is(err, errAlone):
+		return o.alone(ctx, err)
+	case s.isVerdict(err):
+		return none, fmt.Errorf("%s: %w", o.doing, err)
+	default:
+		return none, s.noted(fmt.Errorf("%s: %w: %w", o.doing, ledger.ErrUnavailable, err))
+	}
 }
 
 // keyRow is whom a key is bound to, and until when at least.
@@ -62,7 +101,7 @@ ON CONFLICT (client_id, idempotency_key) DO NOTHING RETURNING created_at`,
 		return ledger.Admission{}, err
 	}
 	if len(clock) == 1 {
-		return insertIntent(tx, in, clock[0].at)
+		return s.insertIntent(tx, in, clock[0].at)
 	}
 	var keys []keyRow
 	err = tx.Raw(`SELECT fingerprint, transaction_id, expires_at, ? AS clock FROM idempotency_keys
@@ -102,10 +141,10 @@ WHERE client_id = ? AND idempotency_key = ? AND transaction_id = ? RETURNING cre
 	if err := one(result, errOvertaken); err != nil {
 		return ledger.Admission{}, err
 	}
-	return insertIntent(tx, in, clock[0].at)
+	return s.insertIntent(tx, in, clock[0].at)
 }
 
-func insertIntent(tx *gorm.DB, in *ledger.Intent, now time.Time) (ledger.Admission, error) {
+func (s *Store) insertIntent(tx *gorm.DB, in *ledger.Intent, now time.Time) (ledger.Admission, error) {
 	t, err := in.Row(now)
 	if err != nil {
 		return ledger.Admission{}, err
@@ -113,70 +152,107 @@ func insertIntent(tx *gorm.DB, in *ledger.Intent, now time.Time) (ledger.Admissi
 	if err := guardOrder(tx, in); err != nil {
 		return ledger.Admission{}, err
 	}
-	if err := insert(tx, &t, ledger.NewEvent(0, t.Status, 0, now, in.By, "")); err != nil {
+	if err := s.insert(tx, &t, ledger.NewEvent(0, t.Status, 0, now, in.By, "")); err != nil {
 		return ledger.Admission{}, err
 	}
 	return ledger.Admission{Transaction: t, Created: true}, nil
 }
 
 // insert stores a new row and its first event.
-func insert(tx *gorm.DB, t *ledger.Transaction, first ledger.Event) error {
-	err := tx.Select(insertColumns).Create(newTransactionRow(t)).Error
+func (s *Store) insert(tx *gorm.DB, t *ledger.Transaction, first ledger.Event) error {
+	if err := first.Validate(); err != nil {
+		return err
+	}
+	err := s.dialect.insertRows(tx, []transactionRow{*newTransactionRow(t)})
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		return ledger.ErrDuplicateID
 	}
 	if err != nil {
 		return err
 	}
-	return appendEvents(tx, first, t.ID)
+	return s.dialect.insertEvents(tx, []eventRow{newEventRow(t.ID, &first)})
 }
 
 // Record implements ledger.Writer.
 func (s *Store) Record(ctx context.Context, rows []ledger.Transaction, by ledger.Actor) error {
-	errs, failed := make([]error, len(rows)), false
+	if len(rows) > ledger.MaxRecord {
+		return fmt.Errorf("record %d rows: %w", len(rows), errArgument)
+	}
+	doing := fmt.Sprintf("record %d rows", len(rows))
+	err := s.write(ctx, doing, func(tx *gorm.DB) error { return s.recordMany(tx, rows, by) })
+	if err == nil || !s.isVerdict(err) {
+		return err
+	}
+	// One of them is bad, and must not harm the others.
+	errs := make([]error, len(rows))
 	for i := range rows {
-		errs[i] = s.recordOne(ctx, &rows[i], by)
-		failed = failed || errs[i] != nil
+		errs[i] = s.write(ctx, "record "+string(rows[i].ID), func(tx *gorm.DB) error {
+			return s.recordMany(tx, rows[i:i+1], by)
+		})
 	}
-	if failed {
-		return &ledger.UnrecordedError{Errs: errs}
+	if errors.Join(errs...) == nil {
+		return nil
 	}
-	return nil
+	return &ledger.UnrecordedError{Errs: errs}
 }
 
-func (s *Store) recordOne(ctx context.Context, t *ledger.Transaction, by ledger.Actor) error {
-	return s.write(ctx, "record "+string(t.ID), func(tx *gorm.DB) error {
-		now, err := s.readClock(tx)
+// recordMany stores rows of transactions that had no intent, all or none.
+func (s *Store) recordMany(tx *gorm.DB, given []ledger.Transaction, by ledger.Actor) error {
+	if len(given) == 0 {
+		return nil
+	}
+	now, err := s.readClock(tx)
+	if err != nil {
+		return err
+	}
+	rows, events := make([]transactionRow, len(given)), make([]eventRow, len(given))
+	for i := range given {
+		t, err := ledger.Ended(&given[i], now)
 		if err != nil {
 			return err
 		}
-		ended, err := ledger.Ended(t, now)
-		if err != nil {
+		event := ledger.NewEvent(0, t.Status, t.Evidence, now, by, t.Reason)
+		if err := event.Validate(); err != nil {
 			return err
 		}
-		return insert(tx, &ended, ledger.NewEvent(0, ended.Status, ended.Evidence, now, by, ended.Reason))
-	})
+		rows[i], events[i] = *newTransactionRow(&t), newEventRow(t.ID, &event)
+	}
+	err = s.dialect.insertRows(tx, rows)
+	if errors.Is(err, gorm.ErrDuplicatedKey) {
+		return ledger.ErrDuplicateID
+	}
+	if err != nil {
+		return err
+	}
+	return s.dialect.insertEvents(tx, events)
 }
 
-// Transition implements ledger.Writer.
+// Transition implements ledger.Writer. Moves that come at once are stored
+// together.
 func (s *Store) Transition(ctx context.Context, c ledger.Change) (ledger.Transaction, error) {
 	doing := fmt.Sprintf("move %s to %s", c.ID, c.To)
 	if _, err := c.Rule(); err != nil {
 		return ledger.Transaction{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	var after ledger.Transaction
-	err := s.write(ctx, doing, func(tx *gorm.DB) error {
-		before, now, err := s.lockTransaction(tx, c.ID)
-		if err != nil {
-			return err
-		}
-		after, err = s.move(tx, before, &c, now)
-		return err
+	return together(ctx, s, s.outcomes, &c, asking[ledger.Transaction]{
+		doing: doing,
+		alone: func(ctx context.Context, _ error) (after ledger.Transaction, err error) {
+			err = s.write(ctx, doing, func(tx *gorm.DB) (err error) {
+				after, err = s.moveOne(tx, &c)
+				return err
+			})
+			return after, err
+		},
 	})
+}
+
+// moveOne makes a move.
+func (s *Store) moveOne(tx *gorm.DB, c *ledger.Change) (ledger.Transaction, error) {
+	before, now, err := s.lockTransaction(tx, c.ID)
 	if err != nil {
 		return ledger.Transaction{}, err
 	}
-	return after, nil
+	return s.move(tx, before, c, now)
 }
 
 // move makes a change of a row that was read, and its event.
@@ -212,7 +288,7 @@ func update(tx *gorm.DB, before, after *ledger.Transaction) error {
 		"sent_at": r.SentAt, "responded_at": r.RespondedAt, "resolved_at": r.ResolvedAt,
 		"next_resolve_at": r.NextResolveAt,
 	}
-	if after.Status.Final() || after.OperatorOnly() {
+	if after.EndsLease() {
 		set["lease_token"], set["lease_until"] = "", nil
 	}
 	result := tx.Table("transactions").

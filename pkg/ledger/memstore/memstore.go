@@ -27,6 +27,8 @@ type Store struct {
 	keys   map[boundKey]binding
 	orders map[paidOrder]tranid.ID
 	next   map[tranid.Date]int64
+
+	settled settlements
 }
 
 // row is a transaction with what belongs to it.
@@ -64,6 +66,8 @@ func New(now func() time.Time) *Store {
 		keys:   make(map[boundKey]binding),
 		orders: make(map[paidOrder]tranid.ID),
 		next:   make(map[tranid.Date]int64),
+
+		settled: newSettlements(),
 	}
 }
 
@@ -153,7 +157,7 @@ func (s *Store) move(r *row, c *ledger.Change, now time.Time) (bool, error) {
 	if held := (paidOrder{next.Client, next.Order}); next.FreesOrder() && s.orders[held] == next.ID {
 		delete(s.orders, held)
 	}
-	if next.Status.Final() || next.OperatorOnly() {
+	if next.EndsLease() {
 		r.release()
 	}
 	return true, nil

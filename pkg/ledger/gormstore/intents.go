@@ -1,0 +1,237 @@
+package gormstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+// writeIntents settles a batch of intents in one database transaction. Those that
+// are not the plain case, a key and an order that nobody has, are left alone.
+func (s *Store) writeIntents(ctx context.Context, batch []*ledger.Intent) []reply[ledger.Admission] {
+	var replies []reply[ledger.Admission]
+	err := s.writeTogether(ctx, func(tx *gorm.DB) (err error) {
+		if len(batch) == 1 {
+			var one reply[ledger.Admission]
+			one.answer, err = s.admit(tx, batch[0])
+			replies = []reply[ledger.Admission]{one}
+			return err
+		}
+		replies, err = s.admitMany(tx, batch)
+		return err
+	})
+	switch {
+	case err == nil:
+		return replies
+	case len(batch) == 1 && s.isVerdict(err):
+		return []reply[ledger.Admission]{{err: err}}
+	default:
+		return leftAlone[ledger.Admission](len(batch), errors.Join(errAlone, err))
+	}
+}
+
+// writeTogether runs f in one database transaction, and again while the database
+// refuses it for another writer's sake.
+func (s *Store) writeTogether(ctx context.Context, f func(tx *gorm.DB) error) error {
+	err := s.transact(ctx, f)
+	for tries := 1; tries < maxTries && s.writeAgain(err) && pause(ctx, tries); tries++ {
+		err = s.transact(ctx, f)
+	}
+	return err
+}
+
+// admitMany binds the keys that nobody has, takes their orders and stores their
+// rows. What waits on another writer does so in one order everywhere: by client
+// and key, then by client and order. Equal keys are settled with the first of
+// them; equal orders and IDs are left alone, since they are looked at after the
+// key.
+func (s *Store) admitMany(tx *gorm.DB, batch []*ledger.Intent) ([]reply[ledger.Admission], error) {
+	replies := leftAlone[ledger.Admission](len(batch), errAlone)
+	first, followers := sortOut(batch)
+	bound, err := s.bindKeys(tx, first)
+	if err != nil {
+		return nil, err
+	}
+	fresh := slices.DeleteFunc(first, func(in *ledger.Intent) bool { return bound[in.ID].IsZero() })
+	if fresh, err = s.guardOrders(tx, fresh); err != nil {
+		return nil, err
+	}
+	created, err := s.insertIntents(tx, fresh, bound)
+	if err != nil {
+		return nil, err
+	}
+	for i, in := range batch {
+		lead := in
+		if followers[in] != nil {
+			lead = followers[in]
+		}
+		t, ok := created[lead]
+		switch {
+		case !ok:
+		case lead == in:
+			replies[i] = reply[ledger.Admission]{answer: ledger.Admission{Transaction: t, Created: true}}
+		case lead.Fingerprint != in.Fingerprint:
+			replies[i] = reply[ledger.Admission]{err: ledger.ErrKeyReused}
+		default:
+			replies[i] = reply[ledger.Admission]{answer: ledger.Admission{Transaction: t, Created: t.ID == in.ID}}
+		}
+	}
+	return replies, nil
+}
+
+// intentKey is the key of an intent.
+type intentKey struct {
+	client ledger.ClientID
+	key    ledger.IdempotencyKey
+}
+
+// intentOrder is the order of an intent.
+type intentOrder struct {
+	client ledger.ClientID
+	order  ledger.OrderID
+}
+
+// sortOut returns the first intent of each key, by client and key, without those
+// whose order or ID an earlier one has, and by whom the others of a key are led.
+func sortOut(batch []*ledger.Intent) (first []*ledger.Intent, followers map[*ledger.Intent]*ledger.Intent) {
+	keys := make(map[intentKey]*ledger.Intent, len(batch))
+	orders := make(map[intentOrder]bool)
+	ids := make(map[tranid.ID]bool, len(batch))
+	followers = make(map[*ledger.Intent]*ledger.Intent)
+	for _, in := range batch {
+		key, order := intentKey{in.Client, in.Key}, intentOrder{in.Client, in.Order}
+		if lead, ok := keys[key]; ok {
+			followers[in] = lead
+			continue
+		}
+		keys[key] = in
+		if ids[in.ID] || in.Order != "" && orders[order] {
+			continue
+		}
+		ids[in.ID], orders[order] = true, true
+		first = append(first, in)
+	}
+	slices.SortFunc(first, func(a, b *ledger.Intent) int {
+		return cmp.Or(cmp.Compare(a.Client, b.Client), cmp.Compare(a.Key, b.Key))
+	})
+	return first, followers
+}
+
+// bindKeys binds the keys that nobody has, and returns when, by the ID of the
+// intent. It waits for any other call that is binding one of them.
+func (s *Store) bindKeys(tx *gorm.DB, ins []*ledger.Intent) (map[tranid.ID]time.Time, error) {
+	type intent = *ledger.Intent
+	text, values := s.dialect.insert("idempotency_keys", &relation{count: len(ins), columns: []column{
+		texts("client_id", ins, func(in *intent) string { return string((*in).Client) }),
+		texts("idempotency_key", ins, func(in *intent) string { return string((*in).Key) }),
+		plain("fingerprint", "bytea", ins, func(in *intent) []byte { return (*in).Fingerprint[:] }),
+		dates("business_date", ins, func(in *intent) string { return (*in).ID.Date().String() }),
+		texts("transaction_id", ins, func(in *intent) string { return string((*in).ID) }),
+		clocks(s.dialect, "created_at", ins, func(*intent) time.Duration { return 0 }),
+		clocks(s.dialect, "expires_at", ins, func(in *intent) time.Duration { return (*in).KeyLife }),
+	}})
+	bound := make(map[tranid.ID]time.Time, len(ins))
+	var id string
+	var at instant
+	err := eachRow(tx.Raw(text+"\nON CONFLICT (client_id, idempotency_key) DO NOTHING RETURNING transaction_id, created_at", values...),
+		func() { bound[tranid.ID(id)] = at.at }, &id, &at)
+	return bound, err
+}
+
+// guardOrders takes the orders of intents whose keys are bound, and returns those
+// who have theirs. The key of one whose order another has is free again.
+func (s *Store) guardOrders(tx *gorm.DB, ins []*ledger.Intent) ([]*ledger.Intent, error) {
+	var buyers []*ledger.Intent
+	for _, in := range ins {
+		if in.Order != "" {
+			buyers = append(buyers, in)
+		}
+	}
+	if len(buyers) == 0 {
+		return ins, nil
+	}
+	slices.SortFunc(buyers, func(a, b *ledger.Intent) int {
+		return cmp.Or(cmp.Compare(a.Client, b.Client), cmp.Compare(a.Order, b.Order))
+	})
+	type intent = *ledger.Intent
+	text, values := s.dialect.insert("order_guards", &relation{count: len(buyers), columns: []column{
+		texts("client_id", buyers, func(in *intent) string { return string((*in).Client) }),
+		texts("order_id", buyers, func(in *intent) string { return string((*in).Order) }),
+		dates("business_date", buyers, func(in *intent) string { return (*in).ID.Date().String() }),
+		texts("transaction_id", buyers, func(in *intent) string { return string((*in).ID) }),
+	}})
+	guarded := make(map[tranid.ID]bool, len(buyers))
+	var id string
+	err := eachRow(tx.Raw(text+"\nON CONFLICT (client_id, order_id) DO NOTHING RETURNING transaction_id", values...),
+		func() { guarded[tranid.ID(id)] = true }, &id)
+	if err != nil {
+		return nil, err
+	}
+	late := func(in *ledger.Intent) bool { return in.Order != "" && !guarded[in.ID] }
+	if err := s.unbindKeys(tx, slices.DeleteFunc(buyers, func(in *ledger.Intent) bool { return !late(in) })); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(ins, late), nil
+}
+
+// unbindKeys frees keys that this database transaction has bound.
+func (s *Store) unbindKeys(tx *gorm.DB, ins []*ledger.Intent) error {
+	if len(ins) == 0 {
+		return nil
+	}
+	clients, keys, ids := make([]string, len(ins)), make([]string, len(ins)), make([]string, len(ins))
+	for i, in := range ins {
+		clients[i], keys[i], ids[i] = string(in.Client), string(in.Key), string(in.ID)
+	}
+	client, clientValue := s.dialect.among("client_id", clients)
+	key, keyValue := s.dialect.among("idempotency_key", keys)
+	id, idValue := s.dialect.among("transaction_id", ids)
+	return tx.Exec("DELETE FROM idempotency_keys WHERE "+client+" AND "+key+" AND "+id, clientValue, keyValue, idValue).Error
+}
+
+// insertIntents stores the rows of intents whose keys are bound since then.
+func (s *Store) insertIntents(
+	tx *gorm.DB, ins []*ledger.Intent, bound map[tranid.ID]time.Time,
+) (map[*ledger.Intent]ledger.Transaction, error) {
+	created := make(map[*ledger.Intent]ledger.Transaction, len(ins))
+	if len(ins) == 0 {
+		return created, nil
+	}
+	rows, events := make([]transactionRow, len(ins)), make([]eventRow, len(ins))
+	for i, in := range ins {
+		now := bound[in.ID]
+		t, err := in.Row(now)
+		if err != nil {
+			return nil, err
+		}
+		first := ledger.NewEvent(0, t.Status, 0, now, in.By, "")
+		created[in], rows[i], events[i] = t, *newTransactionRow(&t), newEventRow(in.ID, &first)
+	}
+	if err := s.dialect.insertRows(tx, rows); err != nil {
+		return nil, err
+	}
+	return created, s.dialect.insertEvents(tx, events)
+}
+
+// eachRow reads the rows of a query, one after the other, into the targets.
+func eachRow(query *gorm.DB, read func(), targets ...any) error {
+	rows, err := query.Rows()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err tells
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+		read()
+	}
+	return rows.Err()
+}

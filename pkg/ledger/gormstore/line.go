@@ -1,0 +1,184 @@
+package gormstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The bounds of what is written together.
+const (
+	// maxBatch is the most rows of one commit.
+	maxBatch = 256
+	// maxWaiting is how many may wait; who comes then waits for a place.
+	maxWaiting = 4 * maxBatch
+	// batchTimeout ends a batch that hangs, so that those who wait behind it go
+	// their own ways. A peer that sleeps with our rows locked is thrown out by the
+	// database before (longestIdle).
+	batchTimeout = 15 * time.Second
+)
+
+// errAlone says that a row was not settled with its batch, and that nothing of it
+// is stored: who asked is to write it alone.
+var errAlone = errors.New("not written together with others")
+
+// reply is what became of one question of a batch.
+type reply[A any] struct {
+	answer A
+	err    error
+}
+
+// line is where those wait who have a row of one kind to write, and the one
+// goroutine that writes what waits, together, while the next wait: the more of
+// them come, the more are written with one commit, and one who comes alone waits
+// for nobody.
+type line[Q, A any] struct {
+	waiting chan *place[Q, A]
+	// write settles a batch: a reply for each question. It obeys its context.
+	write func(ctx context.Context, batch []Q) []reply[A]
+	rows  prometheus.Observer
+
+	closing chan struct{}
+	ended   chan struct{}
+	once    sync.Once
+}
+
+// place is one who waits.
+type place[Q, A any] struct {
+	question Q
+	reply    chan reply[A] // buffered
+	// state moves once, from standing to one of the others.
+	state atomic.Int32
+	// group is set before the place is taken.
+	group *group
+}
+
+const (
+	standing int32 = iota
+	taken          // by the writer: the row may be stored from now on
+	left           // by whoever waited: the row is not written
+)
+
+// group is how many still wait for a batch. When nobody does, it ends.
+type group struct {
+	waiting atomic.Int64
+	cancel  context.CancelFunc
+}
+
+func (g *group) leave() {
+	if g.waiting.Add(-1) == 0 {
+		g.cancel()
+	}
+}
+
+func newLine[Q, A any](rows prometheus.Observer, write func(context.Context, []Q) []reply[A]) *line[Q, A] {
+	l := &line[Q, A]{
+		waiting: make(chan *place[Q, A], maxWaiting), write: write, rows: rows,
+		closing: make(chan struct{}), ended: make(chan struct{}),
+	}
+	go l.run()
+	return l
+}
+
+// ask has the question settled, together with those of others. After an error of
+// the context the row may be stored.
+func (l *line[Q, A]) ask(ctx context.Context, question Q) (A, error) {
+	var none A
+	p := &place[Q, A]{question: question, reply: make(chan reply[A], 1)}
+	select {
+	case l.waiting <- p:
+	case <-ctx.Done():
+		return none, ctx.Err()
+	case <-l.closing:
+		return none, errClosed
+	}
+	select {
+	case r := <-p.reply:
+		return r.answer, r.err
+	case <-ctx.Done():
+		if !p.state.CompareAndSwap(standing, left) {
+			p.group.leave()
+		}
+		return none, ctx.Err()
+	case <-l.ended:
+	}
+	select {
+	case r := <-p.reply:
+		return r.answer, r.err
+	default: // it came in when the writer had gone
+		return none, errClosed
+	}
+}
+
+// close waits for the batch under way. Who waits behind it is refused.
+func (l *line[Q, A]) close() {
+	l.once.Do(func() { close(l.closing) })
+	<-l.ended
+}
+
+func (l *line[Q, A]) run() {
+	defer close(l.ended)
+	for {
+		select {
+		case <-l.closing:
+			return
+		default:
+		}
+		select {
+		case <-l.closing:
+			return
+		case first := <-l.waiting:
+			l.settle(first)
+		}
+	}
+}
+
+// settle writes a batch: the first, and all who wait.
+func (l *line[Q, A]) settle(first *place[Q, A]) {
+	ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
+	defer cancel()
+	g := &group{cancel: cancel}
+	g.waiting.Store(1) // the writer, until it has taken all
+	places, questions := l.take(g, first)
+	g.leave()
+	if len(places) == 0 {
+		return
+	}
+	l.rows.Observe(float64(len(places)))
+	for i, r := range l.write(ctx, questions) {
+		places[i].reply <- r
+	}
+}
+
+func (l *line[Q, A]) take(g *group, next *place[Q, A]) (places []*place[Q, A], questions []Q) {
+	for {
+		next.group = g
+		g.waiting.Add(1)
+		if next.state.CompareAndSwap(standing, taken) {
+			places, questions = append(places, next), append(questions, next.question)
+		} else {
+			g.waiting.Add(-1)
+		}
+		if len(places) == maxBatch {
+			return places, questions
+		}
+		select {
+		case next = <-l.waiting:
+		default:
+			return places, questions
+		}
+	}
+}
+
+// leftAlone is a batch of which nothing is settled.
+func leftAlone[A any](count int, why error) []reply[A] {
+	replies := make([]reply[A], count)
+	for i := range replies {
+		replies[i].err = why
+	}
+	return replies
+}
