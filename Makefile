@@ -60,8 +60,18 @@ test: ## Run every test that a contributor must see pass
 	@sort -u $(REPORT)
 
 .PHONY: bench
-bench: ## Run the benchmarks of the codec
-	$(GO) test -run '^$$' -bench . -benchmem ./pkg/telegram/... ./pkg/frame/...
+bench: build ## Compare the payment service with a naive one and a bare bridge (BENCH_FLAGS='--only payment')
+	@mkdir -p $(BIN)/bench
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/bench/ ./bench/naive ./bench/bridge ./bench/load
+	$(BIN)/bench/load --bin $(BIN) --reference $(BIN)/bench $(BENCH_FLAGS)
+
+.PHONY: bench-ledger
+bench-ledger: ## Run the benchmarks of the ledger on its databases (BENCH_FLAGS='-benchtime 5s')
+	$(GO) test -run '^$$' -bench . $(BENCH_FLAGS) ./pkg/ledger/gormstore
+
+.PHONY: bench-telegrams
+bench-telegrams: ## Run the benchmarks of the codec
+	$(GO) test -run '^$$' -bench . -benchmem $(BENCH_FLAGS) ./pkg/telegram/... ./pkg/frame/...
 
 .PHONY: bench-link
 bench-link: ## Measure what the way to the core costs, against bare sockets

@@ -135,6 +135,53 @@ func TestRun_UnsoundWhenNothingEnded(t *testing.T) {
 	})
 }
 
+// Of the operations that begin in what is measured, every hundredth and more is
+// slow: the median does not show it, the 99th percentile does. Meters count by
+// the operation.
+func TestRun_LatenciesAndMeters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var done atomic.Int64
+		uneven := func(slow time.Duration) paired.Side {
+			n := 0
+			side := taking(func() time.Duration {
+				done.Add(1)
+				if n++; n%50 == 0 {
+					return slow
+				}
+				return 100 * time.Microsecond
+			})
+			side.Meters = []paired.Meter{
+				func() (float64, error) { return float64(3 * done.Load()), nil },
+				func() (float64, error) { return 7, nil },
+			}
+			return side
+		}
+		p := plan(1)
+		p.Latencies = true
+		r, err := paired.Run(t.Context(), p, uneven(4*ms), uneven(ms))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Base.P50 != 100*time.Microsecond || r.Subject.P50 != r.Base.P50 || r.Base.P99 != 4*ms || r.Subject.P99 != ms || r.P99Ratio != 0.25 {
+			t.Errorf("base %v, %v; subject %v, %v; ratio %v", r.Base.P50, r.Base.P99, r.Subject.P50, r.Subject.P99, r.P99Ratio)
+		}
+		for _, f := range []paired.Figures{r.Base, r.Subject} {
+			if len(f.Meters) != 2 || !near(f.Meters[0], 3) || f.Meters[1] != 0 {
+				t.Errorf("meters %v", f.Meters)
+			}
+		}
+	})
+}
+
+func TestRun_NoLatenciesUnlessAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := paired.Run(t.Context(), plan(2), taking(always(ms)), taking(always(ms)))
+		if err != nil || r.Base.P50 != 0 || r.Subject.P99 != 0 || r.P99Ratio != 0 {
+			t.Errorf("%+v, error %v", r, err)
+		}
+	})
+}
+
 func TestRun_FailureEndsIt(t *testing.T) {
 	errOp := errors.New("operation failed")
 	for name, side := range map[string]paired.Side{
@@ -145,6 +192,9 @@ func TestRun_FailureEndsIt(t *testing.T) {
 			time.Sleep(ms)
 			return nil
 		}), CPU: paired.OwnCPU},
+		"of a meter": {Name: "subject", Caller: every(func(int) error { time.Sleep(ms); return nil }), CPU: paired.OwnCPU, Meters: []paired.Meter{
+			func() (float64, error) { return 0, errOp },
+		}},
 		"of the CPU time": {Name: "subject", Caller: every(func(int) error { time.Sleep(ms); return nil }), CPU: func() (time.Duration, error) { return 0, errOp }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,6 +210,18 @@ func TestRun_FailureEndsIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An operation that fails when its turn is over is no success either.
+func TestRun_FailureAtTheEndCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		errOp := errors.New("operation failed")
+		late := taking(always(0))
+		late.Caller = every(func(int) error { time.Sleep(130 * ms); return errOp }) // a burst and its begin take 120 ms
+		if r, err := paired.Run(t.Context(), plan(1), late, taking(always(ms))); !errors.Is(err, errOp) {
+			t.Errorf("%+v, error %v", r, err)
+		}
+	})
 }
 
 func TestRun_ObeysItsContext(t *testing.T) {
