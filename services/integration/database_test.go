@@ -151,6 +151,9 @@ func (db *database) dump(t testing.TB) string {
 	defer func() { _ = pool.Close() }()
 	var all strings.Builder
 	for _, table := range selectAll(ctx, t, pool, db.tables) {
+		if table == "tranid_blocks" { // numbers are taken ahead, whether or not anyone calls
+			continue
+		}
 		fmt.Fprintf(&all, "-- %s\n", table)
 		for _, row := range selectAll(ctx, t, pool, `SELECT * FROM "`+table+`"`) {
 			all.WriteString(row + "\n")

@@ -73,7 +73,6 @@ func (p *process) awaitNotReady(t testing.TB) {
 func TestLedgerDown_NothingIsSent(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, db *database) {
 		s := newStack(t, db)
-		s.lossy = true
 		down := newOutage(t, db)
 		// What the ledger never took is withdrawn for as long as it may still come.
 		p := s.startPayment(t, "--send-window=5s", "--deadline=5s")

@@ -26,8 +26,8 @@ type stack struct {
 	canary *canary
 	// unsettled is a transaction that no one but an operator makes final.
 	unsettled string
-	// lossy says that rows of inquiries may be missing: the ledger was down.
-	lossy bool
+	// payments are all payment services that were started on it.
+	payments []*payment
 }
 
 // newStack starts a core, with these flags, before a ledger.
@@ -94,9 +94,11 @@ func (s *stack) spawnPayment(t testing.TB, flags ...string) *payment {
 	t.Helper()
 	p := s.spawnProcess(t, "payment", quick, flags)
 	conn := p.dial(t)
-	return &payment{
+	service := &payment{
 		p, paymentv1.NewPaymentServiceClient(conn), paymentv1.NewAccountServiceClient(conn), ledgerv1.NewLedgerServiceClient(conn),
 	}
+	s.payments = append(s.payments, service)
+	return service
 }
 
 // reconciler is one reconciler.

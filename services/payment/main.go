@@ -95,6 +95,7 @@ func run(ctx context.Context, args []string) error {
 	if err := server.Listen(ctx); err != nil {
 		return errors.Join(err, store.Close())
 	}
+	service.Warm()
 	served := server.Serve(ctx)
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer cancel()

@@ -61,7 +61,7 @@ func (s *Service) takePlace() error {
 func (s *Service) keepTrying(ctx context.Context, w belatedWrite) {
 	ctx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow+s.Flags.Deadline+s.Flags.AdoptMargin)
 	defer cancel()
-	defer context.AfterFunc(s.quit, cancel)()
+	defer context.AfterFunc(s.quit, cancel)() //nolint:contextcheck // the end of all writes, beside that of this one
 	var last error
 	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
 		if !sleep(ctx, wait) {

@@ -254,7 +254,7 @@ func TestCreate_WaiterSeesWhatOthersDecide(t *testing.T) {
 // what the row has become: those who wait look, until it is stored.
 func TestCreate_WaitersOfACallThatDoesNotKnow(t *testing.T) {
 	inHouse(t, answers("0000"), nil, func(t *testing.T, h *house) {
-		h.store.transition = func(ctx context.Context, c ledger.Change) (ledger.Transaction, error) {
+		h.store.transition = func(context.Context, ledger.Change) (ledger.Transaction, error) {
 			h.store.transition = nil
 			h.downFor(time.Second)
 			time.Sleep(time.Second)

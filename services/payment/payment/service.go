@@ -182,7 +182,7 @@ func (s *Service) Drain(ctx context.Context) error {
 	case <-done:
 		return s.ids.Close(ctx)
 	case <-ctx.Done():
-		s.abandon()
+		s.abandon() //nolint:contextcheck // ctx has ended
 		return fmt.Errorf("drain: %w", ctx.Err())
 	}
 }
