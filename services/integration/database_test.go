@@ -142,7 +142,8 @@ func (db *database) lock(t testing.TB, ids ...string) (unlock func()) {
 	return unlock
 }
 
-// dump is every column of every row of every table, as text.
+// dump is every column of every row of every table, as text, but for that of the
+// transaction numbers.
 func (db *database) dump(t testing.TB) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

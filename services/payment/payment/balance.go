@@ -28,11 +28,10 @@ type BalanceReply struct {
 // Balance asks the core for a balance, in as many attempts as the way to the
 // core makes of an inquiry.
 func (s *Service) Balance(ctx context.Context, r BalanceRequest) (BalanceReply, error) {
-	done, err := s.begin()
-	if err != nil {
+	if err := s.begin(); err != nil {
 		return BalanceReply{}, err
 	}
-	defer done()
+	defer s.work.Done()
 	arrived := s.Now()
 	if err := s.timeLeft(ctx, arrived); err != nil {
 		return BalanceReply{}, err

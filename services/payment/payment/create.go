@@ -47,11 +47,10 @@ const (
 //
 // From the moment the intent is stored, the caller's leaving changes nothing.
 func (s *Service) Create(ctx context.Context, r Request) (Reply, error) {
-	done, err := s.begin()
-	if err != nil {
+	if err := s.begin(); err != nil {
 		return Reply{}, err
 	}
-	defer done()
+	defer s.work.Done()
 	arrived := s.Now()
 	for try := 1; ; try++ {
 		begun := s.Now()
@@ -67,7 +66,8 @@ func (s *Service) Create(ctx context.Context, r Request) (Reply, error) {
 			return Reply{}, err
 		}
 		if admission.Created {
-			return s.execute(ctx, &run, admission.Transaction)
+			run.intent = admission.Transaction
+			return s.execute(ctx, &run)
 		}
 		t, err := s.await(ctx, admission.Transaction, arrived)
 		if err != nil {
@@ -88,8 +88,9 @@ type run struct {
 	deadline time.Time
 	// window is the time in which it may be sent.
 	window window
-	// row is what became of it, when that is known.
-	row ledger.Transaction
+	// intent is its row before it is sent, and row what became of it, when that is
+	// known.
+	intent, row ledger.Transaction
 }
 
 // admit stores the intent, or finds the payment that the key is bound to. While
@@ -213,9 +214,10 @@ func orderTaken(e *ledger.OrderError) error {
 
 // execute sends the payment of a stored intent, once, and records what became
 // of it. Nothing in here obeys the caller's context.
-func (s *Service) execute(ctx context.Context, r *run, t ledger.Transaction) (Reply, error) {
+func (s *Service) execute(ctx context.Context, r *run) (Reply, error) {
 	ctx = context.WithoutCancel(ctx)
-	defer func() { s.flights.land(t.ID, &r.row) }()
+	t := &r.intent
+	defer s.flights.land(t.ID, &r.row)
 	var answer ledger.Answer
 	m := telegram.PaymentRequest{TranID: t.ID, Account: r.Account, Amount: r.Amount}
 	frame, err := m.AppendTo(make([]byte, 0, telegram.RequestLength))
@@ -232,7 +234,7 @@ func (s *Service) execute(ctx context.Context, r *run, t ledger.Transaction) (Re
 	if o.status == ledger.StatusUnknown {
 		s.Logger.WarnContext(ctx, "outcome unknown", "transaction_id", t.ID, "sent", res.Sent.String(), "error", res.Err)
 	}
-	return s.settle(ctx, r, t, o, ledger.Change{
+	return s.settle(ctx, r, o, ledger.Change{
 		ID: t.ID, From: ledger.StatusRequested, To: o.status, Evidence: o.evidence,
 		Answer: o.answer, Reason: o.reason,
 		SentAt: stamp(res.SentAt), RespondedAt: stamp(res.AnsweredAt),
@@ -241,35 +243,35 @@ func (s *Service) execute(ctx context.Context, r *run, t ledger.Transaction) (Re
 }
 
 // settle records an outcome. The reply says what the row says.
-func (s *Service) settle(ctx context.Context, r *run, t ledger.Transaction, o outcome, c ledger.Change) (Reply, error) {
+func (s *Service) settle(ctx context.Context, r *run, o outcome, c ledger.Change) (Reply, error) {
 	writeCtx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow)
 	defer cancel()
 	row, err := s.apply(writeCtx, c)
+	if err != nil {
+		return s.unsettled(ctx, r, o, c, err)
+	}
+	r.row = row
+	if o.evidence == ledger.EvidenceNotSent {
+		return Reply{}, o.refuse(row, nil)
+	}
+	return reply(row, false)
+}
+
+// unsettled is the reply where an outcome was not recorded: because the row says
+// otherwise, or because the ledger did not take it in time.
+func (s *Service) unsettled(ctx context.Context, r *run, o outcome, c ledger.Change, err error) (Reply, error) {
 	var lost *ledger.LostError
-	switch {
-	case err == nil:
-		r.row = row
-		return s.tell(row, o)
-	case errors.As(err, &lost):
+	if errors.As(err, &lost) {
 		r.row = lost.Current
 		s.contradicts(ctx, lost.Current, o)
 		return reply(lost.Current, false)
-	default:
-		s.Logger.ErrorContext(ctx, "outcome not stored", "transaction_id", t.ID, "outcome", o.status.String(), "error", err)
-		s.later(ctx, s.belatedOutcome(c, o))
-		if o.evidence == ledger.EvidenceNotSent {
-			return Reply{}, &ledger.Refusal{Reason: o.refusal, RetryAfter: o.retryAfter, Transaction: &t, Err: err}
-		}
-		return Reply{}, &ledger.Refusal{Reason: ledger.ReasonOutcomeUnknown, Transaction: &t, Err: err}
 	}
-}
-
-// tell is the reply to the call that made the row what it is.
-func (s *Service) tell(row ledger.Transaction, o outcome) (Reply, error) {
+	s.Logger.ErrorContext(ctx, "outcome not stored", "transaction_id", c.ID, "outcome", o.status.String(), "error", err)
+	s.later(ctx, s.belatedOutcome(c, o))
 	if o.evidence == ledger.EvidenceNotSent {
-		return Reply{}, &ledger.Refusal{Reason: o.refusal, RetryAfter: o.retryAfter, Transaction: &row}
+		return Reply{}, o.refuse(r.intent, err)
 	}
-	return reply(row, false)
+	return Reply{}, &ledger.Refusal{Reason: ledger.ReasonOutcomeUnknown, Transaction: &r.intent, Err: err}
 }
 
 // apply makes the change, from REQUESTED or, if the row was adopted meanwhile,
@@ -277,6 +279,9 @@ func (s *Service) tell(row ledger.Transaction, o outcome) (Reply, error) {
 // was decided. An outcome without answer has nothing to add to an adopted row.
 func (s *Service) apply(ctx context.Context, c ledger.Change) (ledger.Transaction, error) {
 	row, err := s.Store.Transition(ctx, c)
+	if err == nil {
+		return row, nil
+	}
 	var lost *ledger.LostError
 	if !errors.As(err, &lost) || lost.Current.Status != ledger.StatusUnknown || c.Answer.Code == "" {
 		return row, err

@@ -83,6 +83,11 @@ func notSent(err error) outcome {
 	return o
 }
 
+// refuse is the refusal of a payment of which nothing left.
+func (o *outcome) refuse(t ledger.Transaction, cause error) error {
+	return &ledger.Refusal{Reason: o.refusal, RetryAfter: o.retryAfter, Transaction: &t, Err: cause}
+}
+
 // reasonWithdrawn is what the row of a withdrawn intent says.
 const reasonWithdrawn = "not sent: the ledger did not say in time that the intent was stored"
 
@@ -125,10 +130,20 @@ func checkPayment(id tranid.ID, a *ledger.Answer) func([]byte) error {
 		}
 		*a = ledger.Answer{Code: m.ResponseCode, Message: m.Message.Value}
 		if m.ResponseCode == codeDone {
-			a.Approval = fmt.Sprintf("%011d", m.ApprovalNo)
+			a.Approval = approval(m.ApprovalNo)
 		}
 		return nil
 	}
+}
+
+// approval is an approval number of 11 digits.
+func approval(n int64) string {
+	var digits [11]byte
+	for i := len(digits) - 1; i >= 0; i-- {
+		digits[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return string(digits[:])
 }
 
 // window is the time in which a payment may be sent.

@@ -23,11 +23,17 @@ func reply(t ledger.Transaction, replayed bool) (Reply, error) {
 	if t.Status == ledger.StatusSuccess {
 		return Reply{Transaction: t, Replayed: replayed}, nil
 	}
+	return Reply{}, refusalBy(t, replayed)
+}
+
+// refusalBy is the refusal that a payment's state is. It stands apart because
+// what it keeps the address of would else be allocated for every success, too.
+func refusalBy(t ledger.Transaction, replayed bool) error {
 	refusal := &ledger.Refusal{Reason: reasonFor(&t), Transaction: &t, Replayed: replayed}
 	if refusal.Reason == ledger.ReasonInProgress {
 		refusal.RetryAfter = doubtRetry
 	}
-	return Reply{}, refusal
+	return refusal
 }
 
 // reasonFor names why a payment is not a success. What it does not know is in

@@ -151,16 +151,16 @@ func New(o Options) *Service {
 	return s
 }
 
-// begin opens a piece of work, which done ends. It refuses when the process is
-// about to end.
-func (s *Service) begin() (done func(), err error) {
+// begin opens a piece of work, which s.work.Done ends. It refuses when the
+// process is about to end.
+func (s *Service) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopping {
-		return nil, refuse(ledger.ReasonLedgerUnavailable, errors.New("the service is stopping"))
+		return refuse(ledger.ReasonLedgerUnavailable, errors.New("the service is stopping"))
 	}
 	s.work.Add(1)
-	return s.work.Done, nil
+	return nil
 }
 
 // Drain lets nothing new begin, and waits for the exchanges that are under way,

@@ -22,11 +22,10 @@ const (
 // each change of it, and returns nil after the final one. It ends when ctx does
 // or send fails. However many watch one payment, the ledger is read for one.
 func (s *Service) Watch(ctx context.Context, client ledger.ClientID, id tranid.ID, send func(ledger.Transaction) error) error {
-	done, err := s.begin()
-	if err != nil {
+	if err := s.begin(); err != nil {
 		return err
 	}
-	defer done()
+	defer s.work.Done()
 	now, err := s.Get(ctx, client, id) // whose it is, too
 	if err != nil {
 		return err
