@@ -81,7 +81,7 @@ func build(t testing.TB, address string, poolSize int) *house {
 		Flags: resolve.Flags{
 			SweepInterval: time.Minute, MaxAttempts: 10, CoreFences: true, LateWindow: time.Minute, Lease: time.Minute,
 		},
-		ExchangeTime: 2 * readTimeout, StopGrace: readTimeout, Instance: "reconciler-matrix",
+		ExchangeTime: 2 * readTimeout, ReadTimeout: readTimeout, Connections: poolSize, StopGrace: readTimeout, Instance: "reconciler-matrix",
 		Logger: logger, Registry: prometheus.NewRegistry(), Now: time.Now, Random: rand.Float64,
 	})
 	return h

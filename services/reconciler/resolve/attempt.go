@@ -15,7 +15,8 @@ type reply uint8
 
 const (
 	replyUnsent   reply = iota + 1 // nothing could be sent: no connection, an open circuit
-	replySilent                    // asked, and nothing came back
+	replySilent                    // asked, and nothing came back, to nobody
+	replyIgnored                   // nothing came back to this row, which says nothing of the core
 	replyAnswered                  // something came back, be it garbage
 )
 
@@ -28,6 +29,7 @@ const heardWindow = 3 * time.Second
 // goroutine.
 type attempt struct {
 	r     *Resolver
+	turn  turn
 	claim ledger.Claim
 	by    ledger.Actor
 
@@ -43,8 +45,8 @@ type attempt struct {
 // attempt tries to make a claimed row final. When it returns without error, the
 // claim has ended: the row is final or postponed, or another has it; or nothing
 // could be sent, and the claim is to be given back. A panic is a *PanicError.
-func (r *Resolver) attempt(ctx context.Context, claim ledger.Claim, by ledger.Actor) (*attempt, error) {
-	a := &attempt{r: r, claim: claim, by: by, row: claim.Transaction}
+func (r *Resolver) attempt(ctx context.Context, t turn, claim ledger.Claim, by ledger.Actor) (*attempt, error) {
+	a := &attempt{r: r, turn: t, claim: claim, by: by, row: claim.Transaction}
 	return a, guarded(func() error { return a.run(ctx) })
 }
 
@@ -80,26 +82,37 @@ func (a *attempt) decided() bool {
 // ask makes the status inquiry.
 func (a *attempt) ask(ctx context.Context) (verdict, error) {
 	since := a.r.opts.Now().Add(-heardWindow)
-	said, step, err := a.r.inquire(ctx, a.row.ID)
+	said, step, err := a.r.inquire(ctx, a.turn.lane, a.row.ID)
+	a.turn.leave()
 	if err != nil {
 		return verdict{}, err
 	}
 	a.inquiry, a.reply = said, replyAnswered
 	v := afterInquiry(&a.row, said)
 	step.Outcome = v.why
-	if said == inquiryUnanswered {
+	if said == inquiryUnsent || said == inquiryUnanswered {
 		step.Outcome = unsaid("status inquiry", &step)
-		a.reply = replySilent
-		switch {
-		case step.MTI == "":
-			a.reply = replyUnsent
-		case a.r.heardSince(since):
-			// It is this row that it does not answer: that spends an attempt.
-			v.answered, v.why = true, "the core did not answer the status inquiry, and answered others meanwhile"
-		}
+		a.unanswered(&v, said, a.r.heardSince(since))
 	}
 	a.steps = append(a.steps, step)
 	return v, nil
+}
+
+// unanswered says what it is worth that an inquiry was not answered.
+func (a *attempt) unanswered(v *verdict, said inquiry, othersWere bool) {
+	switch {
+	case said == inquiryUnsent:
+		a.reply = replyUnsent
+	case a.turn.lane.first:
+		// It had a moment. Its next inquiry has more, and is worth more.
+		a.reply, v.soon = replyIgnored, true
+	case othersWere:
+		// It is this row that it does not answer: that spends an attempt.
+		a.reply, v.answered = replyIgnored, true
+		v.why = "the core did not answer the status inquiry, and answered others meanwhile"
+	default:
+		a.reply = replySilent
+	}
 }
 
 // undo decides to cancel, irrevocably and durably, and only then sends the net
@@ -113,7 +126,7 @@ func (a *attempt) undo(ctx context.Context, v verdict) error {
 	if !a.decided() {
 		return fmt.Errorf("decide to cancel %s: the ledger took it for a row that is %s", row.ID, row.Status)
 	}
-	said, step, err := a.r.netCancel(ctx, row.ID)
+	said, step, err := a.r.netCancel(ctx, a.turn.lane, row.ID)
 	if err != nil {
 		return err
 	}
@@ -122,8 +135,9 @@ func (a *attempt) undo(ctx context.Context, v verdict) error {
 	step.Outcome = v.why
 	if said == cancelUnanswered {
 		step.Outcome = unsaid("net cancel", &step)
-		if step.MTI == "" { // not sent, so nothing is spent
-			v.answered = false
+		if step.MTI == "" {
+			// Not sent: nothing is spent, and the row is where it was.
+			a.reply = replyUnsent
 		}
 	}
 	a.steps = append(a.steps, step)
@@ -138,7 +152,7 @@ func (a *attempt) conclude(ctx context.Context, v verdict) error {
 		return err
 	case nextWait:
 		if a.reply == replyUnsent {
-			// It was not asked, so it stays due: its claim is given back.
+			// It stays due, and as fresh as it was: its claim is given back.
 			return nil
 		}
 		return a.postpone(ctx, v)

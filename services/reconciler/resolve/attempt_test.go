@@ -24,7 +24,7 @@ func (h *house) attemptAt(t *testing.T, id tranid.ID) (*attempt, error) {
 	t.Helper()
 	claim, err := h.store.ClaimOne(t.Context(), id, 30*time.Second, h.sweeper())
 	must(t, err)
-	return h.attempt(t.Context(), claim, h.sweeper())
+	return h.attempt(t.Context(), h.operator.turn(), claim, h.sweeper())
 }
 
 func TestAttempt_AnInquiryWithoutAnswerHadNoEffectAndCostsNoFrame(t *testing.T) {
@@ -67,7 +67,7 @@ func TestAttempt_AUsedIDIsLeftToOperators(t *testing.T) {
 	h := newHouse(nil, testFlags(), fixed)
 	id := putUsedID(t, h.store)
 	before := get(t, h.store, id)
-	a, err := h.attempt(t.Context(), ledger.Claim{Transaction: before, Token: "someone's", At: fixed()}, h.sweeper())
+	a, err := h.attempt(t.Context(), h.operator.turn(), ledger.Claim{Transaction: before, Token: "someone's", At: fixed()}, h.sweeper())
 	must(t, err)
 	if after := get(t, h.store, id); after != before {
 		t.Errorf("the row changed: %+v", after)

@@ -51,6 +51,9 @@ func (p plan) delay(c *ledger.Claim, v verdict, attempts int, review bool) time.
 		return p.jitter(backoffCap)
 	case !v.answered:
 		// An unreachable core costs no attempts, and no time once it is back.
+		if v.soon {
+			return p.jitter(min(backoffBase, p.sweep))
+		}
 		return p.jitter(p.sweep)
 	case !v.window.IsZero():
 		// Due right after the window, if that is sooner. The delay is added to a

@@ -170,7 +170,7 @@ func playEvidence(t *testing.T, c evidenceCase) string {
 	if len(claims) != 1 {
 		t.Fatalf("claimed %d rows", len(claims))
 	}
-	_, err = h.attempt(t.Context(), claims[0], h.sweeper())
+	_, err = h.attempt(t.Context(), h.operator.turn(), claims[0], h.sweeper())
 	must(t, err)
 	applied := checkOutcome(t, c, before, get(t, store, id), now())
 	if n := h.core.count("0400", id); n != 1 {

@@ -39,17 +39,24 @@ func echoes(got, want tranid.ID) error {
 	return nil
 }
 
-// inquire asks the core about a transaction: 0400. Its error is a fault of
-// ours; a core that does not answer is an inquiryUnanswered, and one that answers
-// something else an inquiryGarbled.
-func (r *Resolver) inquire(ctx context.Context, id tranid.ID) (inquiry, Step, error) {
+// inquire asks the core about a transaction: 0400; the row has its place. Its error is a fault of
+// ours; a core that does not answer, within the time that the lane gives it, is
+// an inquiryUnanswered, and one that answers something else an inquiryGarbled.
+func (r *Resolver) inquire(ctx context.Context, l *lane, id tranid.ID) (inquiry, Step, error) {
 	frame, err := telegram.StatusRequest{TranID: id}.AppendTo(nil)
 	if err != nil {
 		return 0, Step{}, fmt.Errorf("encode the status inquiry about %s: %w", id, err)
 	}
 	var answer telegram.StatusAnswer
 	garbled := false
-	res := r.exchange(ctx, corelink.Call{
+	within := ctx
+	if l != r.operator {
+		var stop context.CancelFunc
+		within, stop = context.WithTimeout(ctx, r.patience(l))
+		defer stop()
+	}
+	start := r.opts.Now()
+	res := r.exchange(within, corelink.Call{
 		Tx: corelink.TxStatusInquiry, Kind: corelink.Inquiry, Frame: frame,
 		Check: func(b []byte) error {
 			garbled = true // until all of it is right
@@ -60,12 +67,20 @@ func (r *Resolver) inquire(ctx context.Context, id tranid.ID) (inquiry, Step, er
 			return echoes(answer.TranID, id)
 		},
 	})
+	if len(res.Answer) > 0 {
+		r.pace.answered(r.opts.Now().Sub(start))
+	}
 	step := sentStep(frame, &res)
 	if !res.Answered() {
 		r.log.InfoContext(ctx, "status inquiry unanswered", "transaction_id", id, "sent", res.Sent.String(), "error", res.Err)
-		if garbled || len(res.Answer) > 0 {
+		switch {
+		case garbled || len(res.Answer) > 0:
 			return inquiryGarbled, step, nil
+		case res.Sent == corelink.SentNone && (ctx.Err() != nil || !errors.Is(res.Err, corelink.ErrAbandoned)):
+			return inquiryUnsent, step, nil
 		}
+		// Its lane may have had no patience even to connect: then it was its turn
+		// all the same.
 		return inquiryUnanswered, step, nil
 	}
 	step.Processed, step.ResponseCode, step.CoreMessage = answer.Processed, answer.ResponseCode, answer.Message.Value
@@ -74,11 +89,15 @@ func (r *Resolver) inquire(ctx context.Context, id tranid.ID) (inquiry, Step, er
 
 // netCancel tells the core to cancel a transaction: 0420, once. Its error is a
 // fault of ours.
-func (r *Resolver) netCancel(ctx context.Context, id tranid.ID) (cancel, Step, error) {
+func (r *Resolver) netCancel(ctx context.Context, l *lane, id tranid.ID) (cancel, Step, error) {
 	frame, err := telegram.CancelRequest{TranID: id}.AppendTo(nil)
 	if err != nil {
 		return 0, Step{}, fmt.Errorf("encode the net cancel of %s: %w", id, err)
 	}
+	if err := l.cancels.enter(ctx); err != nil {
+		return cancelUnanswered, Step{}, nil //nolint:nilerr // not sent: as when there is no way to the core
+	}
+	defer l.cancels.leave()
 	var answer telegram.CancelAnswer
 	res := r.exchange(ctx, corelink.Call{
 		Tx: corelink.TxNetCancel, Kind: corelink.Mutation, Frame: frame,
@@ -108,6 +127,18 @@ func (r *Resolver) exchange(ctx context.Context, call corelink.Call) corelink.Re
 		r.heard.Store(&now)
 	}
 	return res
+}
+
+// patience is how long a lane waits for the answer to an inquiry. It is never
+// more than the read time-out, so that the caller has gone when that comes, and
+// the circuit does not count it: rows that the core ignores, however many, are no
+// reason to refuse all others, and a core that hangs altogether is spared by the
+// passes. Failures of other kinds do count.
+func (r *Resolver) patience(l *lane) time.Duration {
+	if l.first {
+		return r.pace.moment(r.opts.ReadTimeout)
+	}
+	return r.opts.ReadTimeout
 }
 
 // heardSince reports whether the core has said anything, to anyone of this

@@ -56,15 +56,25 @@ func newHouse(store ledger.Store, flags Flags, now func() time.Time) *house {
 	return h
 }
 
-// sweep is one pass over everything.
-func (h *house) sweep(ctx context.Context) {
-	h.Resolver.sweep(ctx)
-	h.review(ctx)
+// Of rows never asked about, the tests' resolver has so many in hand, and so many
+// of those at the core.
+const (
+	workers   = 20
+	atTheCore = 10
+)
+
+// sweep is one pass along every lane.
+func (h *house) sweep(ctx context.Context) { sweepOnce(ctx, h.Resolver) }
+
+func sweepOnce(ctx context.Context, r *Resolver) {
+	for _, l := range r.lanes {
+		r.sweep(ctx, l)
+	}
 }
 
 func newResolver(store ledger.Store, core Core, flags Flags, now func() time.Time, logs slog.Handler, registry prometheus.Registerer) *Resolver {
 	return New(store, core, Options{
-		Flags: flags, ExchangeTime: 5 * time.Second, StopGrace: 7 * time.Second,
+		Flags: flags, ExchangeTime: 5 * time.Second, ReadTimeout: 3 * time.Second, Connections: 16, StopGrace: 7 * time.Second,
 		Instance: "reconciler-test", Logger: slog.New(logs), Registry: registry,
 		Now: now, Random: rand.Float64,
 	})

@@ -46,7 +46,7 @@ func (r *Resolver) ResolveOne(ctx context.Context, id tranid.ID, by ledger.Actor
 		report.Steps = []Step{{Outcome: inFlight(&claim.Transaction)}}
 		return report, nil
 	}
-	a, err := r.attempt(ctx, claim, by)
+	a, err := r.attempt(ctx, r.operator.turn(), claim, by)
 	if err != nil {
 		r.giveBack(ctx, claim.Token)
 		if !errors.Is(err, ledger.ErrUnavailable) {

@@ -12,11 +12,6 @@ import (
 )
 
 const (
-	// workers is how many due rows one process resolves at once, reviewers how
-	// many of those in review. Together they leave connections to the core (16)
-	// for operators.
-	workers   = 12
-	reviewers = 2
 	// silenceLimit is how many rows in a row the core may leave unanswered
 	// before a pass takes it for unreachable and spares the rest.
 	silenceLimit = 5
@@ -24,31 +19,35 @@ const (
 	releaseTime = 2 * time.Second
 )
 
-// errSilent ends a pass because the core answers nothing.
-var errSilent = errors.New("the core does not answer")
+// What ends a pass early: that the core answers nothing, or that there is no way
+// to it.
+var (
+	errSilent = errors.New("the core does not answer")
+	errNoWay  = errors.New("there is no way to the core")
+)
 
-// pass resolves due rows with a few workers that share one queue: a row that
-// takes long holds its worker and nothing else. What was claimed and not begun
-// is given back when the pass ends.
+// pass resolves the due rows of a lane with a few workers that share one queue: a
+// row that takes long holds its worker and nothing else. What was claimed and not
+// begun is given back when the pass ends.
 type pass struct {
-	r *Resolver
-	// review passes claim rows in review, one batch; others claim the rest,
-	// until none is due or time is up.
-	review bool
-	queue  chan ledger.Claim
+	r     *Resolver
+	lane  *lane
+	queue chan ledger.Claim
 	// over is closed when there is no point in going on; err says why.
 	over chan struct{}
 
 	mu      sync.Mutex
 	err     error
 	silence int
+	// noWay: there was none to the core, for one row at least.
+	noWay bool
 	// unended are the tokens of claims that did not end by themselves.
 	unended map[string]struct{}
 }
 
-func newPass(r *Resolver, review bool) *pass {
+func newPass(r *Resolver, l *lane) *pass {
 	return &pass{
-		r: r, review: review,
+		r: r, lane: l,
 		queue: make(chan ledger.Claim), over: make(chan struct{}), unended: map[string]struct{}{},
 	}
 }
@@ -59,16 +58,8 @@ func (p *pass) run(ctx context.Context, until time.Time) error {
 	rows, stop := outlive(ctx, p.r.opts.StopGrace)
 	defer stop()
 	var crew sync.WaitGroup
-	crewSize := workers
-	if p.review {
-		crewSize = reviewers
-	}
-	for range crewSize {
-		crew.Go(func() {
-			for claim := range p.queue {
-				p.resolveGuarded(rows, claim)
-			}
-		})
+	for range p.lane.workers {
+		crew.Go(func() { p.work(rows) })
 	}
 	err := guarded(func() error { return p.dispatch(ctx, until) })
 	close(p.queue)
@@ -78,9 +69,13 @@ func (p *pass) run(ctx context.Context, until time.Time) error {
 	return errors.Join(err, p.err)
 }
 
-// dispatch claims rows and hands them to the workers.
+// dispatch claims rows and hands them to the workers: of those in review one
+// batch, of the others until none is due or time is up. What was abandoned is
+// adopted on the way, so that thousands of it keep nothing else waiting.
 func (p *pass) dispatch(ctx context.Context, until time.Time) error {
+	adopting := p.lane.first
 	for ctx.Err() == nil && p.r.opts.Now().Before(until) && !p.ended() {
+		adopting = adopting && p.r.adopt(ctx)
 		// A row is begun while half of its lease is left: but for a core that is
 		// all but silent, the lease outlasts it.
 		begin := time.NewTimer(p.r.opts.Flags.Lease / 2)
@@ -92,7 +87,7 @@ func (p *pass) dispatch(ctx context.Context, until time.Time) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("claim due transactions: %w", err)
-		case p.review, len(claims) < ledger.MaxClaim:
+		case p.lane.review, len(claims) < ledger.MaxClaim && !adopting:
 			return nil
 		}
 	}
@@ -104,9 +99,7 @@ func (p *pass) dispatch(ctx context.Context, until time.Time) error {
 func (p *pass) claim(ctx context.Context) ([]ledger.Claim, error) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), ledgerTime)
 	defer stop()
-	return p.r.store.Claim(ctx, ledger.ClaimOptions{
-		Limit: ledger.MaxClaim, Lease: p.r.opts.Flags.Lease, Review: p.review,
-	})
+	return p.r.store.Claim(ctx, p.lane.next(p.r.opts.Flags.Lease))
 }
 
 // hand gives claims to the workers as they become free, and keeps the rest for
@@ -129,16 +122,32 @@ func (p *pass) hand(ctx context.Context, claims []ledger.Claim, tooLate <-chan t
 	}
 }
 
+// work resolves one row after the other, each from when there is a place for it
+// at the core.
+func (p *pass) work(ctx context.Context) {
+	for p.lane.inquiries.enter(ctx) == nil {
+		turn := p.lane.turn()
+		claim, ok := <-p.queue
+		if ok {
+			p.resolveGuarded(ctx, turn, claim)
+		}
+		turn.leave()
+		if !ok {
+			return
+		}
+	}
+}
+
 // resolveGuarded is resolve, of which nothing that happens reaches another row.
-func (p *pass) resolveGuarded(ctx context.Context, claim ledger.Claim) {
-	if err := guarded(func() error { p.resolve(ctx, claim); return nil }); err != nil {
+func (p *pass) resolveGuarded(ctx context.Context, t turn, claim ledger.Claim) {
+	if err := guarded(func() error { p.resolve(ctx, t, claim); return nil }); err != nil {
 		p.r.poison.add(claim.Transaction.ID)
 		p.r.logFault(ctx, "transaction not put aside", err, "transaction_id", claim.Transaction.ID)
 	}
 }
 
 // resolve makes one attempt at one row.
-func (p *pass) resolve(ctx context.Context, claim ledger.Claim) {
+func (p *pass) resolve(ctx context.Context, t turn, claim ledger.Claim) {
 	ctx, stop := context.WithTimeout(ctx, p.r.rowTime())
 	defer stop()
 	id := claim.Transaction.ID
@@ -149,7 +158,7 @@ func (p *pass) resolve(ctx context.Context, claim ledger.Claim) {
 	if correlation := claim.Transaction.CorrelationID; correlation != "" {
 		ctx = telemetry.WithCorrelationID(ctx, correlation)
 	}
-	a, err := p.r.attempt(ctx, claim, p.r.sweeper())
+	a, err := p.r.attempt(ctx, t, claim, p.r.sweeper())
 	p.heard(a.reply)
 	switch {
 	case err == nil && a.reply == replyUnsent:
@@ -179,7 +188,7 @@ func (p *pass) poisoned(ctx context.Context, claim ledger.Claim, cause error) {
 	}
 	if claim.Err != nil {
 		aside.Delay, aside.NeedsReview = p.r.plan.jitter(backoffCap), true
-		if !p.review {
+		if !p.lane.review {
 			aside.Detail = "the row cannot be read: needs review"
 		}
 	}
@@ -192,16 +201,20 @@ func (p *pass) poisoned(ctx context.Context, claim ledger.Claim, cause error) {
 // heard ends the pass when the core has left too many rows in a row unanswered.
 func (p *pass) heard(r reply) {
 	p.mu.Lock()
+	why := errSilent
 	switch r {
 	case replyAnswered:
 		p.silence = 0
-	case replySilent, replyUnsent:
+	case replyUnsent:
+		why, p.noWay = errNoWay, true
+		p.silence++
+	case replySilent:
 		p.silence++
 	}
 	silent := p.silence >= silenceLimit
 	p.mu.Unlock()
 	if silent {
-		p.end(errSilent)
+		p.end(why)
 	}
 }
 

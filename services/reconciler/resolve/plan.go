@@ -12,7 +12,8 @@ import (
 type inquiry uint8
 
 const (
-	inquiryUnanswered inquiry = iota + 1 // nothing came back, or nothing was sent
+	inquiryUnsent     inquiry = iota + 1 // there was no way to the core
+	inquiryUnanswered                    // nothing came back in the time that it was given
 	inquiryGarbled                       // what came back is no answer to it
 	inquiryUnusable                      // a valid answer from which nothing follows
 	inquiryDone                          // 01: the debit was done and stands
@@ -87,6 +88,8 @@ type verdict struct {
 	// counts an inquiry's 02.
 	answered bool
 	notFound bool
+	// soon: asked for a moment only, so the next time need not be far.
+	soon bool
 	// window is when waiting for a late original ends, by the database's clock;
 	// zero unless that is the only thing waited for.
 	window time.Time

@@ -7,7 +7,8 @@
 // from meeting, and where they meet, the ledger's compare-and-sets let one win.
 //
 // plan.go and backoff.go decide and touch nothing; attempt.go carries out what
-// they decide for one row; sweep.go finds the rows.
+// they decide for one row; lane.go shares out rows, workers and connections, and
+// pass.go and sweep.go find the rows.
 package resolve
 
 import (
@@ -80,6 +81,12 @@ type Options struct {
 	// ExchangeTime is the longest that one exchange may take, connecting
 	// included.
 	ExchangeTime time.Duration
+	// ReadTimeout is how long the core is given to answer, before its circuit
+	// counts that as a failure.
+	ReadTimeout time.Duration
+	// Connections is how many connections to the core this process may have, for
+	// inquiries and again for net cancels.
+	Connections int
 	// StopGrace is how long rows that are being resolved may go on once the
 	// resolver is told to stop.
 	StopGrace time.Duration
@@ -104,8 +111,10 @@ type Resolver struct {
 	log     *slog.Logger
 	metrics *metrics
 	poison  *poisonRows
-	// swept is when the last pass ended, or Run began.
-	swept atomic.Pointer[time.Time]
+	// lanes are what Run goes along, operator is that of ResolveOne.
+	lanes    []*lane
+	operator *lane
+	pace     pace
 	// heard is when the core last said anything.
 	heard atomic.Pointer[time.Time]
 }
@@ -122,6 +131,9 @@ func New(store ledger.Store, core Core, o Options) *Resolver {
 
 		metrics: newMetrics(o.Registry),
 		poison:  newPoisonRows(o.Now),
+
+		lanes:    lanes(o.Connections),
+		operator: &lane{name: "operator"},
 	}
 }
 

@@ -192,7 +192,7 @@ func TestSimulator_TwoSweepsOfOneRowMakeOneNetCancelInEffect(t *testing.T) {
 		var all sync.WaitGroup
 		for _, claim := range claims {
 			all.Go(func() {
-				if _, err := tn.attempt(t.Context(), claim, tn.sweeper()); err != nil {
+				if _, err := tn.attempt(t.Context(), tn.operator.turn(), claim, tn.sweeper()); err != nil {
 					t.Error(err)
 				}
 			})

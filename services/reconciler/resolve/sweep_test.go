@@ -81,7 +81,7 @@ func TestSweep_TwoResolversShareTheRows(t *testing.T) {
 		}
 		var both sync.WaitGroup
 		both.Go(func() { h.sweep(t.Context()) })
-		both.Go(func() { other.sweep(t.Context()) })
+		both.Go(func() { sweepOnce(t.Context(), other) })
 		both.Wait()
 		for _, id := range ids {
 			if row := get(t, h.store, id); row.Status != ledger.StatusCanceled {
@@ -218,7 +218,7 @@ func TestSweep_UsedUpAttemptsNeedReviewAndLaterEvidenceStillSettles(t *testing.T
 func TestSweep_AWeekOfSilenceFailsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		flags := testFlags()
-		flags.CoreFences, flags.SweepInterval = false, time.Minute
+		flags.CoreFences, flags.SweepInterval = false, 10*time.Minute
 		h := newHouse(nil, flags, time.Now)
 		h.core.answers(refused)
 		id := put(t, h.store, time.Now, unknown{number: 1, notFound: 5, decided: true})

@@ -17,13 +17,13 @@ func (r *Resolver) Ready(ctx context.Context) error {
 	if err := r.store.Ping(ctx); err != nil {
 		return fmt.Errorf("ping the ledger: %w", err)
 	}
-	last := r.swept.Load()
-	if last == nil {
+	slowest, last := r.oldestBeat()
+	if slowest == nil {
 		return errors.New("the sweep has not begun")
 	}
 	limit := missedPasses*r.opts.Flags.SweepInterval + r.passTime() + 2*r.rowTime()
-	if age := r.opts.Now().Sub(*last); age > limit {
-		return fmt.Errorf("the last sweep ended %s ago", age.Round(time.Second))
+	if age := r.opts.Now().Sub(last); age > limit {
+		return fmt.Errorf("the last sweep of the %s rows ended %s ago", slowest.name, age.Round(time.Second))
 	}
 	return nil
 }

@@ -1,0 +1,120 @@
+package resolve
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gwanmun/gwanmun/pkg/corelink"
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+)
+
+// A resolver has three lanes, each with a rhythm, workers and places at the core
+// of its own, so that no kind of row keeps another waiting:
+//
+//   - fresh: rows that were never asked about. Each gets a moment, and whatever
+//     is not answered in it is a matter for the next lane. However many rows the
+//     core ignores, one that came after or among them is asked soon.
+//   - asked: rows that were asked before. Whatever the core ignores holds no more
+//     than this share.
+//   - review: rows that a human should look at, one batch in a pass.
+type lane struct {
+	name   string
+	review bool
+	part   ledger.Part
+	// workers is how many rows are in hand at once, at the core or at the ledger.
+	workers int
+	// inquiries and cancels are the places at the core: of what is under way
+	// there. A row has a place for its inquiry when it is begun, so that none
+	// waits for one while its lease runs.
+	inquiries, cancels places
+	// first is the lane of the rows that were never asked about.
+	first bool
+
+	// newest is which end of what is due the next claim is of. Only the pass
+	// under way touches it.
+	newest bool
+	// told is when it was last logged that a pass ended early.
+	told time.Time
+	// beat is when the last pass ended, or Run began.
+	beat atomic.Pointer[time.Time]
+}
+
+// lanes share out the connections to the core that this process has. What is
+// left over of 16 is for operators. There are more rows in hand than places:
+// while some are at the core, others are at the ledger, which stores many at a
+// time.
+func lanes(connections int) []*lane {
+	part := func(l *lane, workers, sixteenths int) *lane {
+		n := max(1, connections*sixteenths/16)
+		l.workers, l.inquiries, l.cancels = workers, make(places, n), make(places, n)
+		return l
+	}
+	return []*lane{
+		part(&lane{name: "fresh", part: ledger.PartFresh, first: true}, ledger.MaxClaim, 10),
+		part(&lane{name: "asked", part: ledger.PartAsked}, ledger.MaxClaim, 3),
+		part(&lane{name: "review", review: true}, 2, 1),
+	}
+}
+
+// places are taken by sending and given back by receiving; nil has no bound.
+type places chan struct{}
+
+// enter waits for a place.
+func (p places) enter(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	select {
+	case p <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", corelink.ErrAbandoned, ctx.Err())
+	}
+}
+
+func (p places) leave() {
+	if p != nil {
+		<-p
+	}
+}
+
+// turn is the way of one row along a lane.
+type turn struct {
+	lane *lane
+	// leave gives back the row's place for an inquiry; twice is once.
+	leave func()
+}
+
+// turn is that of a row which has its place for an inquiry.
+func (l *lane) turn() turn { return turn{l, sync.OnceFunc(l.inquiries.leave)} }
+
+// next are the options of the lane's next claim. What is due is taken from both
+// ends in turns: behind a backlog, what fell due last is not asked last.
+func (l *lane) next(lease time.Duration) ledger.ClaimOptions {
+	newest := l.newest
+	l.newest = !newest
+	return ledger.ClaimOptions{
+		Limit: ledger.MaxClaim, Lease: lease, Review: l.review, Only: l.part, Newest: newest && l.first,
+	}
+}
+
+// beats notes that a pass has ended.
+func (l *lane) beats(now time.Time) { l.beat.Store(&now) }
+
+// oldestBeat is the lane whose last pass ended first, and when; nil before Run.
+func (r *Resolver) oldestBeat() (*lane, time.Time) {
+	var oldest *lane
+	var at time.Time
+	for _, l := range r.lanes {
+		switch beat := l.beat.Load(); {
+		case beat == nil:
+			return nil, time.Time{}
+		case oldest == nil || beat.Before(at):
+			oldest, at = l, *beat
+		}
+	}
+	return oldest, at
+}
