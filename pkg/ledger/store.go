@@ -124,6 +124,7 @@ type Store interface {
 	Queue
 	Reader
 	Keeper
+	Settlements
 	tranid.Blocks
 
 	// Ping reports whether the book can be written now.

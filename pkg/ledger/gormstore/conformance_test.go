@@ -52,5 +52,6 @@ func empty(t *testing.T, dsn string) {
 	db := raw(t, dsn)
 	db.SetMaxOpenConns(1)
 	mustExec(t, db, "SET session_replication_role = replica")
-	mustExec(t, db, "TRUNCATE transactions, transaction_events, idempotency_keys, order_guards, tranid_blocks, retired_days")
+	mustExec(t, db, "TRUNCATE transactions, transaction_events, idempotency_keys, order_guards, tranid_blocks, retired_days, "+
+		"settlement_discrepancies, settlement_runs")
 }

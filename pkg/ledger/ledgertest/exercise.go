@@ -42,6 +42,7 @@ func Exercise(t *testing.T, newStore func(t *testing.T) ledger.Store) {
 	for _, chapter := range [][]conformance{
 		intentCases, intentRaceCases, boundCases, keyLifeCases, orderCases, recordCases, transitionCases, outcomeCases, eventCases,
 		adoptionCases, claimCases, postponeCases, decisionCases, backlogCases, readerCases, listCases, blockCases, contextCases,
+		settlementCases, discrepancyCases,
 		purgeCases, retireCases,
 	} {
 		cases = append(cases, chapter...)

@@ -65,6 +65,7 @@ func (s *Store) RetireDay(ctx context.Context, o ledger.RetireOptions) (ledger.R
 	if step.Hold = s.hold(day, rows); step.Hold != 0 {
 		return step, nil
 	}
+	s.settled.retired[day] = true
 	slices.SortFunc(rows, func(a, b *row) int { return cmp.Compare(a.ID, b.ID) })
 	for _, r := range rows[:min(o.Limit, len(rows))] {
 		s.forget(r, &step)
@@ -117,4 +118,3 @@ func (s *Store) forget(r *row, step *ledger.Retirement) {
 	step.Rows++
 	step.Events += len(r.events)
 }
-
