@@ -10,8 +10,10 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	circuitv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/circuit/v1"
@@ -21,12 +23,14 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/access"
 	"github.com/gwanmun/gwanmun/pkg/cmdline"
 	"github.com/gwanmun/gwanmun/pkg/corelink"
+	"github.com/gwanmun/gwanmun/pkg/ledger"
 	"github.com/gwanmun/gwanmun/pkg/ledger/gormstore"
 	"github.com/gwanmun/gwanmun/pkg/opsapi"
 	"github.com/gwanmun/gwanmun/pkg/resilience"
 	"github.com/gwanmun/gwanmun/pkg/rpcserver"
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
 	"github.com/gwanmun/gwanmun/services/reconciler/grpcapi"
+	"github.com/gwanmun/gwanmun/services/reconciler/keep"
 	"github.com/gwanmun/gwanmun/services/reconciler/resolve"
 )
 
@@ -36,13 +40,14 @@ type config struct {
 	Ledger  gormstore.Flags `embed:""`
 	Core    corelink.Flags  `embed:""`
 	Resolve resolve.Flags   `embed:""`
+	Keep    keep.Flags      `embed:""`
 
 	Resilience resilience.Flags `embed:""`
 }
 
 // Validate is called when the flags are read.
 func (c *config) Validate() error {
-	return errors.Join(c.Server.Validate(), c.Core.Validate(), c.Resolve.Validate(), c.Resilience.Validate())
+	return errors.Join(c.Server.Validate(), c.Core.Validate(), c.Resolve.Validate(), c.Keep.Validate(), c.Resilience.Validate())
 }
 
 func (c *config) exchangeTime() time.Duration { return c.Core.ConnectTimeout + c.Core.ReadTimeout }
@@ -82,6 +87,7 @@ func run(ctx context.Context, args []string) error {
 		StopGrace: cfg.Server.ShutdownTimeout / 2,
 		Instance:  instance, Logger: logger, Registry: registry, Now: time.Now, Random: rand.Float64,
 	})
+	keeper := newKeeper(&cfg, store, logger, registry)
 	server, err := rpcserver.New(rpcserver.Options{
 		Flags: cfg.Server, Logger: logger, Registry: registry, Ready: resolver.Ready,
 		Services: map[string]access.Roles{
@@ -103,17 +109,36 @@ func run(ctx context.Context, args []string) error {
 	}
 	sweeping, stopSweeping := context.WithCancel(ctx)
 	defer stopSweeping()
-	swept := make(chan struct{})
-	go func() {
-		defer close(swept)
-		resolver.Run(sweeping)
-	}()
+	swept := runAll(sweeping, resolver.Run, keeper.Run)
 	served := server.Serve(ctx)
 	stopSweeping()
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer cancel()
 	err = errors.Join(served, shutdown(budget, server, swept), request.Close(), query.Close(), store.Close())
 	return cmdline.Stopped(ctx, logger, err)
+}
+
+func newKeeper(cfg *config, store ledger.Keeper, logger *slog.Logger, registry prometheus.Registerer) *keep.Keeper {
+	start := time.Now()
+	return keep.New(store, keep.Options{
+		Flags: cfg.Keep, Logger: logger, Registry: registry,
+		Now: time.Now, Uptime: func() time.Duration { return time.Since(start) },
+	})
+}
+
+// runAll starts what runs until ctx is done; the channel is closed when all of it
+// has ended.
+func runAll(ctx context.Context, works ...func(context.Context)) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		var running sync.WaitGroup
+		for _, work := range works {
+			running.Go(func() { work(ctx) })
+		}
+		running.Wait()
+	}()
+	return ended
 }
 
 // shutdown stops taking calls and lets the rows at hand come to an end and their

@@ -10,10 +10,10 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
-// The statuses as a condition: literals, as a generic plan needs them.
+// The statuses, as a term of SQL.
 const (
-	isOpen  = "status IN ('REQUESTED', 'UNKNOWN')"
-	isFinal = "status IN ('SUCCESS', 'FAILED', 'CANCELED')"
+	open  = "('REQUESTED', 'UNKNOWN')"
+	final = "('SUCCESS', 'FAILED', 'CANCELED')"
 )
 
 // PurgeKeys implements ledger.Keeper.
@@ -23,19 +23,19 @@ func (s *Store) PurgeKeys(ctx context.Context, limit int) (ledger.Purge, error) 
 	}
 	var purge ledger.Purge
 	due, err := s.anyFound(ctx, "look for expired keys",
-		"SELECT 1 FROM idempotency_keys WHERE expires_at <= ?", s.dialect.due())
+		"SELECT 1 FROM idempotency_keys WHERE expires_at <= ? ORDER BY expires_at", s.dialect.due())
 	if err != nil || !due {
 		return ledger.Purge{}, err
 	}
 	err = s.write(ctx, "purge keys", func(tx *gorm.DB) error {
 		purge = ledger.Purge{}
-		kept := tx.Exec(s.ofExpired("UPDATE idempotency_keys SET expires_at = ?", isOpen),
+		kept := tx.Exec(s.ofExpired("UPDATE idempotency_keys SET expires_at = ?", open),
 			s.dialect.due(), limit, s.dialect.clock(ledger.KeyRecheck))
 		purge.Kept = int(kept.RowsAffected)
 		if kept.Error != nil || purge.Kept == limit {
 			return kept.Error
 		}
-		unbound := tx.Exec(s.ofExpired("DELETE FROM idempotency_keys", isFinal), s.dialect.due(), limit-purge.Kept)
+		unbound := tx.Exec(s.ofExpired("DELETE FROM idempotency_keys", final), s.dialect.due(), limit-purge.Kept)
 		purge.Unbound = int(unbound.RowsAffected)
 		return unbound.Error
 	})
@@ -48,18 +48,20 @@ func (s *Store) PurgeKeys(ctx context.Context, limit int) (ledger.Purge, error) 
 // ofExpired is a statement on those of the keys that expired first whose
 // transaction is in such a status. A key that another writer has is passed over.
 // The transaction is compared again, lest a key that was bound anew meanwhile be
-// taken for the old one. CROSS JOIN keeps SQLite from starting at the other end.
+// taken for the old one. The status is asked for key by key, so that it is found
+// by the primary key whatever a planner thinks.
 func (s *Store) ofExpired(statement, status string) string {
 	return `WITH expired AS MATERIALIZED (
 	SELECT client_id AS client, idempotency_key AS bound_key, business_date AS bound_date, transaction_id AS bound_id
 	FROM idempotency_keys WHERE expires_at <= ? ORDER BY expires_at LIMIT ? ` + s.dialect.skipLocked + `)
 ` + statement + ` WHERE (client_id, idempotency_key, transaction_id) IN (
-	SELECT client, bound_key, bound_id FROM expired CROSS JOIN transactions
-	WHERE business_date = bound_date AND transactions.transaction_id = bound_id AND ` + status + ")"
+	SELECT client, bound_key, bound_id FROM expired
+	WHERE (SELECT status FROM transactions WHERE business_date = bound_date AND transaction_id = bound_id) IN ` + status + ")"
 }
 
 // anyFound reports whether a SELECT finds a row. It takes no lock, so that one who
-// only looks keeps nobody waiting who writes.
+// only looks keeps nobody waiting who writes. The SELECT should have an order: who
+// wants one row of many, in none, is given a scan of the table by PostgreSQL.
 func (s *Store) anyFound(ctx context.Context, doing, query string, values ...any) (bool, error) {
 	var found bool
 	err := s.read(ctx, doing, func(db *gorm.DB) (err error) {
@@ -146,11 +148,14 @@ func (s *Store) hold(ctx context.Context, day tranid.Date) (ledger.Hold, error) 
 		query  string
 		values []any
 	}{
-		{ledger.HoldOpen, "SELECT 1 FROM transactions WHERE status = 'UNKNOWN' AND transaction_id BETWEEN ? AND ?", []any{first, last}},
-		{ledger.HoldOpen, "SELECT 1 FROM transactions WHERE status = 'REQUESTED' AND transaction_id BETWEEN ? AND ?", []any{first, last}},
+		{ledger.HoldOpen, `SELECT 1 FROM transactions WHERE status = 'UNKNOWN' AND transaction_id BETWEEN ? AND ?
+ORDER BY needs_review, asked, next_resolve_at`, []any{first, last}},
+		{ledger.HoldOpen, `SELECT 1 FROM transactions WHERE status = 'REQUESTED' AND transaction_id BETWEEN ? AND ?
+ORDER BY adopt_at`, []any{first, last}},
 		{ledger.HoldOwed, `SELECT 1 FROM transactions
-WHERE evidence = 'OPERATOR' AND next_resolve_at IS NOT NULL AND transaction_id BETWEEN ? AND ?`, []any{first, last}},
-		{ledger.HoldKeys, "SELECT 1 FROM idempotency_keys WHERE business_date = ?", []any{day.String()}},
+WHERE evidence = 'OPERATOR' AND next_resolve_at IS NOT NULL AND transaction_id BETWEEN ? AND ?
+ORDER BY next_resolve_at`, []any{first, last}},
+		{ledger.HoldKeys, "SELECT 1 FROM idempotency_keys WHERE business_date = ? ORDER BY transaction_id", []any{day.String()}},
 	} {
 		held, err := s.anyFound(ctx, "look for what holds "+day.String(), question.query, question.values...)
 		switch {
@@ -179,7 +184,7 @@ func (s *Store) retire(tx *gorm.DB, step *ledger.Retirement, limit int) error {
 		return err
 	}
 	var ids []string
-	err = tx.Raw("SELECT transaction_id FROM transactions WHERE business_date = ? AND "+isFinal+
+	err = tx.Raw("SELECT transaction_id FROM transactions WHERE business_date = ? AND status IN "+final+
 		" AND next_resolve_at IS NULL ORDER BY transaction_id LIMIT ? "+s.dialect.skipLocked, day, limit).Scan(&ids).Error
 	if err != nil {
 		return err
@@ -225,7 +230,7 @@ func lookForMore(tx *gorm.DB, step *ledger.Retirement, found int) error {
 	if found > 0 && step.Rows < found { // its events are not all deleted
 		return nil
 	}
-	left, err := exists(tx, "SELECT 1 FROM transactions WHERE business_date = ?", step.Day.String())
+	left, err := exists(tx, "SELECT 1 FROM transactions WHERE business_date = ? ORDER BY transaction_id", step.Day.String())
 	step.Gone = !left
 	if left && found == 0 {
 		step.Hold = ledger.HoldOpen

@@ -37,7 +37,7 @@ func (s *Store) Adopt(ctx context.Context, limit int, by ledger.Actor) (int, err
 		return 0, fmt.Errorf("adopt %d rows: %w", limit, errArgument)
 	}
 	found, err := s.anyFound(ctx, "look for what is abandoned",
-		"SELECT 1 FROM transactions WHERE "+isAbandoned, s.dialect.due())
+		"SELECT 1 FROM transactions WHERE "+isAbandoned+" ORDER BY adopt_at", s.dialect.due())
 	if err != nil || !found {
 		return 0, err
 	}
@@ -76,7 +76,8 @@ func (s *Store) Claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Clai
 	}
 	for _, part := range o.Only.Parts() {
 		due, err := s.anyFound(ctx, "look for what is due",
-			"SELECT 1 FROM transactions WHERE "+isDue, o.Review, part == ledger.PartAsked, s.dialect.due(), s.dialect.due())
+			"SELECT 1 FROM transactions WHERE "+isDue+" ORDER BY next_resolve_at",
+			o.Review, part == ledger.PartAsked, s.dialect.due(), s.dialect.due())
 		switch {
 		case err != nil:
 			return nil, err

@@ -360,4 +360,3 @@ func retireLimits(b *book) {
 		}
 	}
 }
-
