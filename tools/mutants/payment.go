@@ -2,6 +2,8 @@ package main
 
 const (
 	createFile  = "services/payment/payment/create.go"
+	recordFile  = "services/payment/payment/record.go"
+	feedFile    = "services/payment/payment/feed.go"
 	outcomeFile = "services/payment/payment/outcome.go"
 )
 
@@ -11,13 +13,13 @@ var paymentMutations = []mutation{
 		name: "sent before the intent is stored", guard: "intent row before the first byte",
 		edits: []edit{
 			{createFile, "	// window is the time in which it may be sent.\n	window window\n", "	window window\n	res    corelink.Result\n	answer ledger.Answer\n"},
-			{createFile, "		admission, err := s.Store.CreateIntent(writeCtx, in)\n", `		m := telegram.PaymentRequest{TranID: id, Account: r.Account, Amount: r.Amount}
-		early, _ := m.AppendTo(nil)
-		r.res = s.Core.Exchange(context.WithoutCancel(ctx), corelink.Call{
-			Tx: corelink.TxPayment, Kind: corelink.Mutation, Frame: early, AnswerLength: telegram.AnswerLength,
-			Check: checkPayment(id, &r.answer), Deadline: r.deadline,
-		})
-		admission, err := s.Store.CreateIntent(writeCtx, in)
+			{createFile, "	admission, err = s.Store.CreateIntent(writeCtx, *in)\n", `	m := telegram.PaymentRequest{TranID: in.ID, Account: r.Account, Amount: r.Amount}
+	early, _ := m.AppendTo(nil)
+	r.res = s.Core.Exchange(context.WithoutCancel(ctx), corelink.Call{
+		Tx: corelink.TxPayment, Kind: corelink.Mutation, Frame: early, AnswerLength: telegram.AnswerLength,
+		Check: checkPayment(in.ID, &r.answer), Deadline: r.deadline,
+	})
+	admission, err = s.Store.CreateIntent(writeCtx, *in)
 `},
 			{createFile, `	if err == nil {
 		res = s.Core.Exchange(ctx, corelink.Call{
@@ -32,8 +34,11 @@ var paymentMutations = []mutation{
 	},
 	{
 		name: "intent in doubt sent", guard: "intent row: what may not be stored is not sent",
-		edits: swap(createFile, "			s.later(ctx, s.withdrawal(in))\n			return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, err)\n",
-			"			return ledger.Admission{Created: true, Transaction: ledger.Transaction{ID: id, Kind: ledger.KindPayment}}, nil\n"),
+		edits: swap(createFile, "	admission, err = s.Store.CreateIntent(writeCtx, *in)\n", `	admission, err = s.Store.CreateIntent(writeCtx, *in)
+	if errors.Is(err, ledger.ErrUnavailable) {
+		return ledger.Admission{Created: true, Transaction: ledger.Transaction{ID: in.ID, Kind: ledger.KindPayment}}, nil
+	}
+`),
 		tests: some(payment, "Intent|Withdraw"),
 	},
 	{
@@ -80,7 +85,7 @@ var paymentMutations = []mutation{
 	},
 	{
 		name: "caller's cancellation abandons the exchange", guard: "a caller that hangs up changes nothing",
-		edits: swap(createFile, "	ctx = context.WithoutCancel(ctx)\n	var answer ledger.Answer\n", "	var answer ledger.Answer\n"),
+		edits: swap(createFile, "	ctx = context.WithoutCancel(ctx)\n	t := &r.intent\n", "	t := &r.intent\n"),
 		tests: some(payment, "HangsUp"),
 	},
 	{
@@ -92,5 +97,46 @@ var paymentMutations = []mutation{
 		name: "outcome of an adopted row applied without asking for one", guard: "an outcome without answer adds nothing to an adopted row",
 		edits: swap(createFile, ` || lost.Current.Status != ledger.StatusUnknown || c.Answer.Code == "" {`, ` || lost.Current.Status != ledger.StatusUnknown {`),
 		tests: some(payment, "Adopt"),
+	},
+	{
+		name: "order left out of the intent", guard: "an order has one payment",
+		edits: swap(createFile, "Fingerprint: r.fingerprint, Order: r.Order,", "Fingerprint: r.fingerprint,"),
+		tests: some(payment, "Order"),
+	},
+	{
+		name: "order left out of the fingerprint", guard: "same key, other canonical fields: refused",
+		edits: swap(createFile, "s.HashKey.Fingerprint(r.Account, r.Amount, r.Order, r.Policy)", `s.HashKey.Fingerprint(r.Account, r.Amount, "", r.Policy)`),
+		tests: some(payment, "KeyOfAnotherRequest"),
+	},
+	{
+		name: "refusal by the order binds the key", guard: "a refusal before the intent binds no key",
+		edits: swap("pkg/ledger/memstore/writer.go", "	order := paidOrder{in.Client, in.Order}\n	if holder, taken := s.orders[order]; taken {\n",
+			"	order := paidOrder{in.Client, in.Order}\n	if holder, taken := s.orders[order]; taken {\n		s.keys[key] = binding{id: holder, fingerprint: in.Fingerprint, expires: now.Add(in.KeyLife)}\n"),
+		tests: some(payment, "Order"),
+	},
+	{
+		name: "who waits in the first call's process is not woken by it", guard: "single flight: woken at once, without a look at the row",
+		edits: swap(feedFile, "	if first := s.flights.find(id); first != nil {\n", "	if first := s.flights.find(id); first != nil && wait < 0 {\n"),
+		tests: some(payment, "Waiters"),
+	},
+	{
+		name: "each waiter looks at the row by itself", guard: "single flight: one look for all that wait",
+		edits: swap(feedFile, "	f := s.feeds[t.ID]\n", "	var f *feed\n"),
+		tests: some(payment, "Waiters|Watch"),
+	},
+	{
+		name: "queue of rows without a bound", guard: "what waits for the ledger is bounded",
+		edits: swap(recordFile, "	if r.closed || r.depth >= maxBehind {\n", "	if r.closed {\n"),
+		tests: some(payment, "Queue"),
+	},
+	{
+		name: "row given up at the first failure", guard: "a ledger that is down loses no row within the queue's bound",
+		edits: swap(recordFile, "		if faults == maxFaults || !sleep(r.quit, wait) {\n", "		if faults <= maxFaults || !sleep(r.quit, wait) {\n"),
+		tests: some(payment, "LedgerNeither|TestDrain_Rows"),
+	},
+	{
+		name: "own row taken for another's after a failure", guard: "a row that was stored without saying so is stored once",
+		edits: swap(recordFile, "		case err == nil, tried && errors.Is(err, ledger.ErrDuplicateID):\n", "		case err == nil:\n"),
+		tests: some(payment, "LedgerNeither"),
 	},
 }
