@@ -30,7 +30,10 @@ const (
 //
 // LedgerService reads the book. It changes nothing and asks the core nothing.
 type LedgerServiceClient interface {
-	// GetTransaction returns one transaction with its history.
+	// GetTransaction returns one transaction with its history. The row of an
+	// inquiry, and that of a payment refused before anything was stored, is
+	// written behind the answer that named it: it may be TRANSACTION_NOT_FOUND for
+	// some milliseconds, or until a ledger that is down is back.
 	// Errors: INVALID_REQUEST, TRANSACTION_NOT_FOUND, LEDGER_UNAVAILABLE.
 	GetTransaction(ctx context.Context, in *GetTransactionRequest, opts ...grpc.CallOption) (*GetTransactionResponse, error)
 	// ListTransactions returns transactions, newest first. Filters combine with
@@ -86,7 +89,10 @@ func (c *ledgerServiceClient) SummarizeTransactions(ctx context.Context, in *Sum
 //
 // LedgerService reads the book. It changes nothing and asks the core nothing.
 type LedgerServiceServer interface {
-	// GetTransaction returns one transaction with its history.
+	// GetTransaction returns one transaction with its history. The row of an
+	// inquiry, and that of a payment refused before anything was stored, is
+	// written behind the answer that named it: it may be TRANSACTION_NOT_FOUND for
+	// some milliseconds, or until a ledger that is down is back.
 	// Errors: INVALID_REQUEST, TRANSACTION_NOT_FOUND, LEDGER_UNAVAILABLE.
 	GetTransaction(context.Context, *GetTransactionRequest) (*GetTransactionResponse, error)
 	// ListTransactions returns transactions, newest first. Filters combine with

@@ -74,7 +74,8 @@ type GetBalanceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Won.
 	Balance int64 `protobuf:"varint,1,opt,name=balance,proto3" json:"balance,omitempty"`
-	// The inquiry's own row in the ledger.
+	// The inquiry's own row in the ledger. It is written behind this answer, in
+	// a moment or, while the ledger is down, later.
 	Transaction   *v1.Transaction `protobuf:"bytes,2,opt,name=transaction,proto3" json:"transaction,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -37,7 +37,11 @@ type CreatePaymentRequest struct {
 	AccountNumber string `protobuf:"bytes,2,opt,name=account_number,json=accountNumber,proto3" json:"account_number,omitempty"`
 	// Required: won, 1 to 999,999,999,999.
 	Amount int64 `protobuf:"varint,3,opt,name=amount,proto3" json:"amount,omitempty"`
-	// Optional: the caller's order, at most 64 printable ASCII characters.
+	// Optional: the caller's order, at most 64 printable ASCII characters. An
+	// order has at most one payment that is running, UNKNOWN or SUCCESS; another
+	// one is refused with ORDER_IN_DOUBT or ORDER_ALREADY_PAID and told of the
+	// first. After FAILED or CANCELED it can be paid again, with another key.
+	// Unset means that the payment is for no order.
 	OrderId string `protobuf:"bytes,4,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
 	// Optional: what to do should the payment become UNKNOWN and turn out done.
 	// Unset means NET_CANCEL.
