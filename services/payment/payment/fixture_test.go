@@ -152,6 +152,17 @@ func (h *house) fence(id tranid.ID) {
 	})
 }
 
+// elapse makes an UNKNOWN row FAILED, as the reconciler does with a core that does
+// not fence.
+func (h *house) elapse(id tranid.ID) {
+	h.t.Helper()
+	h.decide(id)
+	h.move(ledger.Change{
+		ID: id, From: ledger.StatusUnknown, To: ledger.StatusFailed,
+		Evidence: ledger.EvidenceWindowElapsed, Method: ledger.MethodStatusInquiry, Reason: "not done, and too late",
+	})
+}
+
 // cancel makes an UNKNOWN row CANCELED.
 func (h *house) cancel(id tranid.ID) {
 	h.t.Helper()

@@ -147,3 +147,71 @@ func TestWindow_ByTheLargerOfBothClocks(t *testing.T) {
 		})
 	}
 }
+
+// What a row says of a payment that was not sent is read back as the refusal that
+// its caller was told, by every version.
+func TestRefusalOfUnsent_ReadsTheRowBack(t *testing.T) {
+	inBooks := map[string]ledger.Reason{
+		"not sent: the circuit to the core is open":                           ledger.ReasonCircuitOpen,
+		"not sent: the send window had passed":                                ledger.ReasonSendWindowMissed,
+		"not sent: no time was left":                                          ledger.ReasonDeadlineTooShort,
+		"not sent: all connections to the core were in use":                   ledger.ReasonLinkSaturated,
+		"not sent: no connection to the core":                                 ledger.ReasonCoreUnreachable,
+		"not sent: the connection took no byte":                               ledger.ReasonCoreUnreachable,
+		"not sent: the caller had gone":                                       ledger.ReasonDeadlineTooShort,
+		"not sent: it does not fit the telegram":                              ledger.ReasonInternal,
+		"not sent: the ledger did not say in time that the intent was stored": ledger.ReasonLedgerUnavailable,
+		"a text of a version to come":                                         ledger.ReasonCoreUnreachable,
+	}
+	for text, want := range inBooks {
+		row := ledger.Transaction{Status: ledger.StatusFailed, Evidence: ledger.EvidenceNotSent, Reason: text}
+		if got := reasonFor(&row); got != want {
+			t.Errorf("%q is told as %s, want %s", text, got, want)
+		}
+	}
+	for _, u := range unsent {
+		row := ledger.Transaction{Status: ledger.StatusFailed, Evidence: ledger.EvidenceNotSent}
+		o := notSent(fmt.Errorf("wrapped: %w", u.err))
+		row.Reason = ledger.Text(o.reason)
+		if _, known := inBooks[row.Reason]; !known || reasonFor(&row) != o.refusal || o.refusal != u.refusal {
+			t.Errorf("%v is told as %s, and read back as %s", u.err, o.refusal, reasonFor(&row))
+		}
+	}
+}
+
+// Every state that a row can be in has one reason, and success has none of
+// failure. What nobody knows falls to OUTCOME_UNKNOWN.
+func TestReasonFor_EveryState(t *testing.T) {
+	failed := map[ledger.Evidence]ledger.Reason{
+		ledger.EvidenceNotSent: ledger.ReasonCoreUnreachable, ledger.EvidenceAnswered: ledger.ReasonDeclined,
+		ledger.EvidenceFenced: ledger.ReasonNotExecuted, ledger.EvidenceWindowElapsed: ledger.ReasonNotExecuted,
+		ledger.EvidenceNoEffect: ledger.ReasonNotExecuted, ledger.EvidenceOperator: ledger.ReasonNotExecuted,
+	}
+	for _, status := range append([]ledger.Status{0, 99}, ledger.Statuses...) {
+		for evidence := ledger.Evidence(0); evidence <= ledger.EvidenceOperator; evidence++ {
+			row := ledger.Transaction{Status: status, Evidence: evidence}
+			want := ledger.ReasonOutcomeUnknown
+			switch status {
+			case ledger.StatusRequested:
+				want = ledger.ReasonInProgress
+			case ledger.StatusCanceled:
+				want = ledger.ReasonPaymentCanceled
+			case ledger.StatusFailed:
+				want = ledger.ReasonNotExecuted
+				if known, ok := failed[evidence]; ok {
+					want = known
+				}
+			}
+			got, err := reply(row, true)
+			var refusal *ledger.Refusal
+			switch {
+			case status == ledger.StatusSuccess:
+				if err != nil || !got.Replayed {
+					t.Errorf("SUCCESS by %s is told as %v", evidence, err)
+				}
+			case !errors.As(err, &refusal) || refusal.Reason != want || !refusal.Replayed || refusal.Transaction == nil:
+				t.Errorf("%s by %s is told as %v, want %s", status, evidence, err, want)
+			}
+		}
+	}
+}

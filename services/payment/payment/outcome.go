@@ -91,16 +91,22 @@ func (o *outcome) refuse(t ledger.Transaction, cause error) error {
 // reasonWithdrawn is what the row of a withdrawn intent says.
 const reasonWithdrawn = "not sent: the ledger did not say in time that the intent was stored"
 
-// refusalOfUnsent is why the row's exchange sent nothing, read back from the
-// row.
-func refusalOfUnsent(t *ledger.Transaction) ledger.Reason {
-	if t.Reason == reasonWithdrawn {
-		return ledger.ReasonLedgerUnavailable
-	}
+// toldUnsent are the refusals by what the row says of them. The texts are in
+// books: they may be added to, and none may come to mean something else.
+var toldUnsent = func() map[string]ledger.Reason {
+	told := map[string]ledger.Reason{reasonWithdrawn: ledger.ReasonLedgerUnavailable}
 	for _, u := range unsent {
-		if u.reason == t.Reason {
-			return u.refusal
-		}
+		told[u.reason] = u.refusal
+	}
+	return told
+}()
+
+// refusalOfUnsent is why the row's exchange sent nothing, read back from the
+// row. A text that is not known, perhaps another version's, is told as a core
+// that was not reached: of every refusal of this kind, nothing left.
+func refusalOfUnsent(t *ledger.Transaction) ledger.Reason {
+	if reason, known := toldUnsent[t.Reason]; known {
+		return reason
 	}
 	return ledger.ReasonCoreUnreachable
 }

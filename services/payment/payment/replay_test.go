@@ -29,6 +29,7 @@ func TestCreate_ReplaySaysTheCurrentState(t *testing.T) {
 		"SUCCESS by inquiry":   {unknown, (*house).confirm, 0},
 		"CANCELED":             {unknown, (*house).cancel, ledger.ReasonPaymentCanceled},
 		"FAILED by the fence":  {unknown, (*house).fence, ledger.ReasonNotExecuted},
+		"FAILED by the window": {unknown, (*house).elapse, ledger.ReasonNotExecuted},
 		"FAILED, no account":   {answers("0001"), nil, ledger.ReasonAccountNotFound},
 		"FAILED, no money":     {answers("0051"), nil, ledger.ReasonDeclined},
 		"FAILED, fence's 0096": {answers("0096"), nil, ledger.ReasonDeclined},
@@ -180,4 +181,53 @@ func TestCreate_ReplayWhileInProgress(t *testing.T) {
 // to begin.
 func withWindow(d time.Duration) func(*payment.Options) {
 	return func(o *payment.Options) { o.Flags.SendWindow = d }
+}
+
+// A key's life cannot end before its payment does: neither while it is under way
+// nor while it is in doubt. When it is final and its life is over, the key is
+// free for anything.
+func TestCreate_KeyLife(t *testing.T) {
+	short := func(o *payment.Options) { o.Flags.KeyLife = time.Second }
+	inHouse(t, inTurn(late(1900*time.Millisecond, "0000", nil), answers("0000")), short, func(t *testing.T, h *house) {
+		wait := h.waiting(h.service, 1)
+		time.Sleep(1500 * time.Millisecond)
+		reply, err := h.service.Create(t.Context(), h.pay())
+		if err != nil || !reply.Replayed || len(h.core.frames()) != 1 {
+			t.Errorf("while it is under way: %+v, %v, frames %v", reply, err, h.core.frames())
+		}
+		wait()
+		other := h.pay()
+		other.Amount++
+		again, err := h.service.Create(t.Context(), other)
+		if err != nil || again.Replayed || again.Transaction.ID == reply.Transaction.ID {
+			t.Errorf("when it is over: %+v, %v", again, err)
+		}
+		if row, err := h.service.Get(t.Context(), client, reply.Transaction.ID); err != nil || row != reply.Transaction {
+			t.Errorf("the payment before it: %+v, %v", row, err)
+		}
+	})
+	inHouse(t, ends(corelink.SentAll, corelink.ErrTimeout), short, func(t *testing.T, h *house) {
+		refused(t, errorOf(h.service.Create(t.Context(), h.pay())), ledger.ReasonOutcomeUnknown)
+		id := h.bound().ID
+		time.Sleep(24 * time.Hour)
+		refused(t, errorOf(h.service.Create(t.Context(), h.pay())), ledger.ReasonOutcomeUnknown)
+		h.confirm(id)
+		h.core.do = answers("0000")
+		if reply, err := h.service.Create(t.Context(), h.pay()); err != nil || reply.Replayed || reply.Transaction.ID == id {
+			t.Errorf("when it is final and its life over: %+v, %v", reply, err)
+		}
+	})
+}
+
+// The case of a key matters, and its scope is its client.
+func TestCreate_KeysThatLookAlike(t *testing.T) {
+	inHouse(t, answers("0000"), nil, func(t *testing.T, h *house) {
+		for _, k := range []ledger.IdempotencyKey{"order-1", "Order-1", "ORDER-1", "order_1"} {
+			r := h.pay()
+			r.Key = k
+			if reply, err := h.service.Create(t.Context(), r); err != nil || reply.Replayed {
+				t.Errorf("%s: %+v, %v", k, reply, err)
+			}
+		}
+	})
 }
