@@ -28,11 +28,12 @@ import (
 type config struct {
 	Server rpcserver.Flags `embed:""`
 
-	FrameAddr  string        `default:"127.0.0.1:9099" help:"Where to speak telegrams; port 0 takes a free one." name:"frame-addr" type:"hostport"`
-	BookDSN    string        `default:"sqlite:var/book.db" help:"The bank's own book, sqlite:PATH; made if there is none." name:"book-dsn"`
-	CoreFences bool          `default:"true" help:"Refuse for ever a payment that was net-canceled before it came." name:"core-fences" negatable:""`
-	Dedupe     bool          `default:"true" help:"Refuse a payment under an ID that was used; off, it debits again." name:"dedupe" negatable:""`
-	LateAnswer time.Duration `default:"5s" help:"How late the accounts 99999999999999 and 55555555555555 are." name:"late-answer" type:"positive"`
+	FrameAddr   string        `default:"127.0.0.1:9099" help:"Where to speak telegrams; port 0 takes a free one." name:"frame-addr" type:"hostport"`
+	ListingAddr string        `default:"127.0.0.1:9097" help:"Where to answer listings; port 0 takes a free one." name:"listing-addr" type:"hostport"`
+	BookDSN     string        `default:"sqlite:var/book.db" help:"The bank's own book, sqlite:PATH; made if there is none." name:"book-dsn"`
+	CoreFences  bool          `default:"true" help:"Refuse for ever a payment that was net-canceled before it came." name:"core-fences" negatable:""`
+	Dedupe      bool          `default:"true" help:"Refuse a payment under an ID that was used; off, it debits again." name:"dedupe" negatable:""`
+	LateAnswer  time.Duration `default:"5s" help:"How late the accounts 99999999999999 and 55555555555555 are." name:"late-answer" type:"positive"`
 }
 
 // Validate is called when the flags are read.
@@ -81,14 +82,15 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 	if err != nil {
 		return fmt.Errorf("build server: %w", err)
 	}
-	frames, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.FrameAddr)
+	ports, err := listen(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("listen for frame: %w", err)
+		return err
 	}
 	if err := server.Listen(ctx); err != nil {
-		return errors.Join(err, frames.Close())
+		return errors.Join(err, ports.Close())
 	}
-	logger.InfoContext(ctx, "listening", "name", "frame", "address", frames.Addr().String())
+	logger.InfoContext(ctx, "listening", "name", "frame", "address", ports.frames.Addr().String())
+	logger.InfoContext(ctx, "listening", "name", "listing", "address", ports.listings.Addr().String())
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -96,7 +98,7 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 	linkEnded := make(chan error, 1)
 	go func() {
 		defer cancel()
-		linkEnded <- link.Serve(ctx, frames)
+		linkEnded <- ports.serve(ctx, link)
 	}()
 	served := server.Serve(ctx)
 	cancel()
@@ -104,6 +106,41 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer done()
 	return cmdline.Stopped(ctx, logger, errors.Join(served, shutdown(stopping, server, linkEnded)))
+}
+
+// ports are where the core is spoken to in telegrams.
+type ports struct{ frames, listings net.Listener }
+
+func listen(ctx context.Context, cfg config) (ports, error) {
+	frames, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.FrameAddr)
+	if err != nil {
+		return ports{}, fmt.Errorf("listen for frame: %w", err)
+	}
+	listings, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.ListingAddr)
+	if err != nil {
+		return ports{}, errors.Join(fmt.Errorf("listen for listing: %w", err), frames.Close())
+	}
+	return ports{frames: frames, listings: listings}, nil
+}
+
+// Close ends both.
+func (p ports) Close() error { return errors.Join(p.frames.Close(), p.listings.Close()) }
+
+// serve serves both until ctx is done or one of them cannot go on.
+func (p ports) serve(ctx context.Context, link *simulator.Server) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	listingsEnded := make(chan error, 1)
+	go func() {
+		defer cancel()
+		listingsEnded <- link.ServeListings(ctx, p.listings)
+	}()
+	err := link.Serve(ctx, p.frames)
+	cancel()
+	if listingErr := <-listingsEnded; !errors.Is(err, simulator.ErrBook) { // which both return
+		err = errors.Join(err, listingErr)
+	}
+	return err
 }
 
 // openBank makes the bank of what its book holds, and says how much that is.
@@ -120,14 +157,14 @@ func openBank(ctx context.Context, cfg config, logger *slog.Logger, book simulat
 }
 
 // shutdown lets running rpcs and the frames that are being answered come to an
-// end, until ctx is done. The link port has been told to stop already.
+// end, until ctx is done. Both ports of telegrams have been told to stop already.
 func shutdown(ctx context.Context, server *rpcserver.Server, linkEnded <-chan error) error {
 	err := server.Stop(ctx)
 	select {
 	case linkErr := <-linkEnded:
 		err = errors.Join(err, linkErr)
 	case <-ctx.Done():
-		err = errors.Join(err, errors.New("connections of the link port did not end in time"))
+		err = errors.Join(err, errors.New("connections of the link port or the listing port did not end in time"))
 	}
 	return err
 }

@@ -55,7 +55,8 @@ func start(t *testing.T, book string, args ...string) *core {
 	t.Helper()
 	c := &core{t: t, addresses: map[string]string{}}
 	c.cmd = command(context.Background(), append([]string{
-		"--grpc-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--frame-addr=127.0.0.1:0", "--book-dsn=sqlite:" + book,
+		"--grpc-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--frame-addr=127.0.0.1:0",
+		"--listing-addr=127.0.0.1:0", "--book-dsn=sqlite:" + book,
 	}, args...)...)
 	stderr, err := c.cmd.StderrPipe()
 	if err != nil {
@@ -66,7 +67,7 @@ func start(t *testing.T, book string, args ...string) *core {
 	}
 	t.Cleanup(func() { _ = c.cmd.Process.Kill() })
 	lines := bufio.NewScanner(stderr)
-	for len(c.addresses) < 3 {
+	for len(c.addresses) < 4 {
 		if !lines.Scan() {
 			_ = c.cmd.Wait()
 			t.Fatalf("it ended before it listened: %s", &c.log)
@@ -177,6 +178,37 @@ func pay(t *testing.T, n int64, digits string) telegram.PaymentRequest {
 
 func newBook(t *testing.T) string { return filepath.Join(t.TempDir(), "book.db") }
 
+func TestCorebank_ListsThePaymentsThatItDidBeforeAKill(t *testing.T) {
+	day := tranid.DateOf(time.Date(2026, 11, 12, 0, 0, 0, 0, tranid.Seoul))
+	paid := pay(t, 1, "12345678901234")
+	paid.TranID = tranid.New(day, 7)
+	book := newBook(t)
+	c := start(t, book)
+	if code := c.code(c.dial(), paid); code != "0000" {
+		t.Fatalf("code %s", code)
+	}
+	_ = c.exit(os.Kill)
+
+	c = start(t, book)
+	conn, err := net.Dial("tcp", c.addresses["listing"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	send(t, conn, telegram.BookRequest{SettleDate: day})
+	b := make([]byte, telegram.BookAnswerMinLength+telegram.BookRecordLength)
+	if _, err := io.ReadFull(conn, b); err != nil {
+		t.Fatal(err)
+	}
+	got, err := telegram.ParseBookAnswer(b)
+	if err != nil || len(got.Records) != 1 || got.Records[0].TranID != paid.TranID || got.Records[0].State != "00" {
+		t.Errorf("book %+v, %v", got, err)
+	}
+	if code := c.exit(syscall.SIGTERM); code != 0 {
+		t.Errorf("ended with %d while a listing connection was open: %s", code, &c.log)
+	}
+}
+
 func TestCorebank_KeepsItsBookOverAStopAndAKill(t *testing.T) {
 	book := newBook(t)
 	c := start(t, book)
@@ -273,11 +305,12 @@ func TestCorebank_EndsWithOneLineWhenItCannotStart(t *testing.T) {
 		{"no lateness", []string{"--late-answer=0s"}, 2},
 		{"a book that is in use", []string{"--book-dsn=sqlite:" + book}, 1},
 		{"a port that is taken", []string{"--frame-addr=" + busy.Addr().String()}, 1},
+		{"a listing port that is taken", []string{"--listing-addr=" + busy.Addr().String()}, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			args := append([]string{
-				"--grpc-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--frame-addr=127.0.0.1:0",
+				"--grpc-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--frame-addr=127.0.0.1:0", "--listing-addr=127.0.0.1:0",
 				"--book-dsn=sqlite:" + newBook(t), "--log-level=error",
 			}, tt.args...)
 			cmd := command(t.Context(), args...)

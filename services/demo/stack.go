@@ -55,7 +55,7 @@ func freePorts(dir string) arguments {
 	free := []string{"--grpc-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0"}
 	ledger := "--ledger-dsn=sqlite:" + filepath.Join(dir, "ledger.db")
 	return arguments{
-		corebank: append([]string{"--frame-addr=127.0.0.1:0", "--book-dsn=sqlite:" + filepath.Join(dir, "book.db")}, free...),
+		corebank: append([]string{"--frame-addr=127.0.0.1:0", "--listing-addr=127.0.0.1:0", "--book-dsn=sqlite:" + filepath.Join(dir, "book.db")}, free...),
 		payment: func(frames string) []string {
 			return append([]string{
 				"--core-addr=" + frames, ledger, "--circuit-mode=consecutive", "--circuit-open-wait=2s",

@@ -162,7 +162,7 @@ func TestHelp_ListsEveryFlag(t *testing.T) {
 	promised := map[string][]string{
 		"payment":    append(slices.Clone(ledger), "deadline", "send-window", "min-deadline", "adopt-margin"),
 		"reconciler": append(slices.Clone(ledger), "sweep-interval", "max-attempts", "core-fences", "late-window", "lease"),
-		"corebank":   append(slices.Clone(all), "frame-addr", "book-dsn", "core-fences", "dedupe", "late-answer"),
+		"corebank":   append(slices.Clone(all), "frame-addr", "listing-addr", "book-dsn", "core-fences", "dedupe", "late-answer"),
 	}
 	noVariable := map[string]bool{"help": true, "version": true}
 	noDefault := map[string]bool{"help": true, "version": true, "config": true, "hash-key": true}

@@ -53,7 +53,7 @@ type core struct {
 // startCore starts the core on the stack's book, for the first time or again.
 func (s *stack) startCore(t testing.TB, flags ...string) {
 	t.Helper()
-	args := append([]string{"--frame-addr=127.0.0.1:0", "--book-dsn=sqlite:" + s.book}, anywhere...)
+	args := append([]string{"--frame-addr=127.0.0.1:0", "--listing-addr=127.0.0.1:0", "--book-dsn=sqlite:" + s.book}, anywhere...)
 	p := spawn(t, s.canary, "corebank", append(args, flags...)...)
 	s.core = &core{p, simulatorv1.NewSimulatorServiceClient(p.dial(t))}
 	p.awaitReady(t)

@@ -114,7 +114,7 @@ func TestEdge_BadInputIsInvalidArgumentAndNamesTheField(t *testing.T) {
 		{"a gap over a minute", fault(&simulatorv1.Fault{Action: actSplit, Bytes: 1, Gap: durationpb.New(time.Minute + 1)}), "fault.gap"},
 		{"a code of letters", fault(&simulatorv1.Fault{Action: actCode, ResponseCode: "abcd"}), "fault.response_code"},
 		{"the code of success", fault(&simulatorv1.Fault{Action: actCode, ResponseCode: "0000"}), "fault.response_code"},
-		{"a field that no answer has", fault(&simulatorv1.Fault{Action: actField, Field: "account"}), "fault.field"},
+		{"a field that no answer has", fault(&simulatorv1.Fault{Action: actField, Field: "amount"}), "fault.field"},
 		{"a field of capitals", fault(&simulatorv1.Fault{Action: actField, Field: "BALANCE"}), "fault.field"},
 		{"an ID to clear that is too long", clearErr, "fault_id"},
 	}

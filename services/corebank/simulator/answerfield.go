@@ -10,6 +10,13 @@ var answerTypes = map[string]string{
 	telegram.PaymentRequestMTI: telegram.PaymentAnswerMTI,
 	telegram.StatusRequestMTI:  telegram.StatusAnswerMTI,
 	telegram.CancelRequestMTI:  telegram.CancelAnswerMTI,
+	telegram.HistoryRequestMTI: telegram.HistoryAnswerMTI,
+	telegram.BookRequestMTI:    telegram.BookAnswerMTI,
+}
+
+// isListing reports whether a type of request is one of the listing port.
+func isListing(mti string) bool {
+	return mti == telegram.HistoryRequestMTI || mti == telegram.BookRequestMTI
 }
 
 // otherAnswers are the types that FaultWrongMTI gives.
@@ -18,6 +25,8 @@ var otherAnswers = map[string]string{
 	telegram.PaymentAnswerMTI: telegram.BalanceAnswerMTI,
 	telegram.StatusAnswerMTI:  telegram.CancelAnswerMTI,
 	telegram.CancelAnswerMTI:  telegram.StatusAnswerMTI,
+	telegram.HistoryAnswerMTI: telegram.BookAnswerMTI,
+	telegram.BookAnswerMTI:    telegram.HistoryAnswerMTI,
 }
 
 // span is where a field stands in a frame.
@@ -25,14 +34,15 @@ type span struct{ at, width int }
 
 func (s span) of(frame []byte) []byte { return frame[s.at : s.at+s.width] }
 
-// The fields that every answer has in one place.
+// The fields that every answer of the link port has in one place.
 var (
 	mtiSpan    = span{0, 4}
 	tranIDSpan = span{4, 22}
 )
 
 // answerFields are the fields of each answer, named and placed as telegram.proto
-// has them: the tests hold the two together.
+// has them: the tests hold the two together. Those of a listing are its prefix
+// and its header, with which every answer to it begins.
 var answerFields = map[string]map[string]span{
 	telegram.BalanceAnswerMTI: {
 		"mti": mtiSpan, "tran_id": tranIDSpan, "balance": {26, 15}, "response_code": {41, 4}, "message": {45, 16},
@@ -47,6 +57,14 @@ var answerFields = map[string]map[string]span{
 	telegram.CancelAnswerMTI: {
 		"mti": mtiSpan, "tran_id": tranIDSpan, "tx_code": {26, 4}, "cancel_result": {30, 2},
 		"response_code": {32, 4}, "message": {36, 20}, "filler": {56, 5},
+	},
+	telegram.HistoryAnswerMTI: {
+		"prefix": {0, 4}, "mti": {4, 4}, "account": {8, 14}, "record_count": {22, 3}, "total_length": {25, 5},
+		"response_code": {30, 4},
+	},
+	telegram.BookAnswerMTI: {
+		"prefix": {0, 4}, "mti": {4, 4}, "settle_date": {8, 8}, "page": {16, 8}, "record_count": {24, 3},
+		"total_length": {27, 5}, "response_code": {32, 4},
 	},
 }
 

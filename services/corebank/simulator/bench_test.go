@@ -103,3 +103,43 @@ func BenchmarkSQLiteBook_Append(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkBank_BookPage measures the last page of a day of a million payments,
+// whose IDs came from several instances' blocks.
+func BenchmarkBank_BookPage(b *testing.B) {
+	const payments, blocks, instances = 1_000_000, 1000, 4
+	bank, err := Open(b.Context(), NewMemoryBook(), Rules{}, time.Now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for block := int64(0); block < payments/blocks; block += instances {
+		for n := range int64(blocks) {
+			for instance := range int64(instances) {
+				line := bank.state.bookOf(id((block+instance)*blocks + n))
+				line.account, line.amount = alice, 1000
+			}
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		q := listing{request: request{mti: telegram.BookRequestMTI}, day: today, page: payments/telegram.BookAnswerMaxRecords - 1}
+		if out, err := bank.list(q, ""); err != nil || len(out) != telegram.BookAnswerMaxLength {
+			b.Fatal(len(out), err)
+		}
+	}
+}
+
+// BenchmarkBank_Debit measures a payment without the book's disk: what listings
+// add to it is in it.
+func BenchmarkBank_Debit(b *testing.B) {
+	bank, err := Open(b.Context(), NewMemoryBook(), Rules{}, time.Now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for n := int64(0); b.Loop(); n++ {
+		if _, err := bank.execute(request{mti: telegram.PaymentRequestMTI, tranID: id(n), account: alice, amount: 1}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

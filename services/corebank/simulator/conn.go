@@ -22,11 +22,14 @@ var errCut = errors.New("the connection ended within a frame")
 
 // deliveryError is an answer that did not reach its connection.
 type deliveryError struct {
+	mti    string // of the request
 	tranID tranid.ID
 	err    error
 }
 
-func (e *deliveryError) Error() string { return "answer " + string(e.tranID) + ": " + e.err.Error() }
+func (e *deliveryError) Error() string {
+	return "answer a " + e.mti + " " + string(e.tranID) + ": " + e.err.Error()
+}
 
 func (e *deliveryError) Unwrap() error { return e.err }
 
@@ -35,6 +38,22 @@ func (e *deliveryError) Unwrap() error { return e.err }
 // done: a request that is held is then not done, one that is being written into
 // the book is answered. It closes the connection.
 func (s *Server) ServeConn(ctx context.Context, conn net.Conn) {
+	frame := make([]byte, telegram.RequestLength)
+	out := make([]byte, 0, telegram.AnswerLength)
+	s.converse(ctx, conn, func(number int64, silent bool) error {
+		if err := s.readFrame(ctx, conn, frame); err != nil {
+			return err
+		}
+		if silent {
+			return s.ignoreFrame(frame, number)
+		}
+		return s.serveFrame(ctx, conn, frame, number, out)
+	})
+}
+
+// converse has each frame of a connection served by next, which is told the
+// connection's number and whether it has fallen silent, until that errs.
+func (s *Server) converse(ctx context.Context, conn net.Conn, next func(number int64, silent bool) error) {
 	number := s.connections.Add(1)
 	log := s.opts.Logger.With("connection", number, "remote", conn.RemoteAddr().String())
 	// Ends a read that waits for the next frame.
@@ -43,18 +62,8 @@ func (s *Server) ServeConn(ctx context.Context, conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	log.DebugContext(ctx, "connection opened")
 
-	frame := make([]byte, telegram.RequestLength)
-	out := make([]byte, 0, telegram.AnswerLength)
-	silent := false
-	for {
-		err := s.readFrame(ctx, conn, frame)
-		switch {
-		case err != nil:
-		case silent:
-			err = s.ignoreFrame(frame, number)
-		default:
-			err = s.serveFrame(ctx, conn, frame, number, out)
-		}
+	for silent := false; ; {
+		err := next(number, silent)
 		switch {
 		case err == nil:
 		case errors.Is(err, errSilent) && !errors.Is(err, ErrBook):
@@ -151,15 +160,20 @@ func (s *Server) sendAnswer(ctx context.Context, conn net.Conn, p plan, q reques
 	if err != nil {
 		return fmt.Errorf("encode an answer: %w", err)
 	}
+	return s.deliver(ctx, conn, p, q, d, out)
+}
+
+// deliver sends an answer, bent as the plan says.
+func (s *Server) deliver(ctx context.Context, conn net.Conn, p plan, q request, d decision, out []byte) error {
 	if p.bend != nil {
-		out = p.bend(d, out)
+		out = p.bend(q, d, out)
 	}
 	send := p.send
 	if send == nil {
 		send = sendWhole
 	}
 	if err := send(ctx, conn, s.opts.WriteTimeout, out); err != nil {
-		return &deliveryError{tranID: q.tranID, err: err}
+		return &deliveryError{mti: q.mti, tranID: q.tranID, err: err}
 	}
 	return nil
 }
@@ -195,8 +209,8 @@ func logEnd(ctx context.Context, log *slog.Logger, err error) {
 	case errors.Is(err, errIdle):
 		log.InfoContext(ctx, "connection closed: idle")
 	case errors.As(err, &undelivered):
-		log.WarnContext(ctx, "answer not delivered", "transaction_id", string(undelivered.tranID),
-			"error", undelivered.err)
+		log.WarnContext(ctx, "answer not delivered", "mti", undelivered.mti,
+			"transaction_id", string(undelivered.tranID), "error", undelivered.err)
 	default:
 		log.InfoContext(ctx, "connection lost", "error", err)
 	}

@@ -1,5 +1,5 @@
 // Package simulator is the fake bank: it answers the telegrams of the core's
-// link port from accounts of its own, keeps a journal of all it did, and behaves
+// link port and listing port from accounts of its own, keeps a journal of all it did, and behaves
 // as badly as it is told to. The corebank binary serves it over TCP on a SQLite
 // book; tests of every other part use it in memory, over net.Pipe and under
 // virtual time. It knows no RPC and no part of the gateway but the telegrams.
@@ -37,9 +37,21 @@
 // notion of idempotency. The entries of one ID always add up: its debits less
 // its cancels are what stands.
 //
+// # Listings
+//
+// A history (0300) tells what came into an account and went out of it, newest
+// first: its opening, payments, cancels, and what the bank's staff set. A book
+// (0500) tells the payments that were done under IDs which bear a day, by ID,
+// whatever day they were done on; one whose ID is of another form than the
+// gateway's bears no day and stands in no book. A debit that was undone stays,
+// as canceled; an ID that was debited several times bears the sum. Both are kept
+// in memory beside what is decided by, made of the same records. A listing
+// changes nothing and is no entry of the journal; one that some field could not
+// carry is declined (0099). Faults strike listings, habits do not.
+//
 // # Faults and the journal
 //
-// Whatever strikes a frame, it is one entry: of what the bank decided, not of
+// Whatever strikes a frame of the link port, it is one entry: of what the bank decided, not of
 // what it then said or failed to say. A frame that a fault drops undecided, and
 // a frame that follows on a connection that has fallen silent, is an entry
 // without code and effect, and uses no ID. Frames that wait behind one that is

@@ -17,12 +17,13 @@ type Fault struct {
 	ID string
 
 	// MTI matches frames of this type; unset, of every type that the action is
-	// for.
+	// for, listings among them.
 	MTI string
-	// Account matches frames about this account. A 0400 or 0420 is about that of
+	// Account matches frames about this account. A 0500 is about none. A 0400 or 0420 is about that of
 	// its original, and about none while no payment was decided under the ID.
 	Account account.Number
 	// TranID matches frames with this ID; of a 0400 or 0420 the original's.
+	// Listings have none.
 	TranID tranid.ID
 
 	// Nth is the only one of the matching frames that is struck, counted from
@@ -58,6 +59,8 @@ const (
 	MaxFaultDelay = time.Hour
 	MaxFaultGap   = time.Minute
 	MaxExtraBytes = 4096
+	// MaxListingBytes is the longest answer of the listing port.
+	MaxListingBytes = max(telegram.HistoryAnswerMaxLength, telegram.BookAnswerMaxLength)
 )
 
 // FaultPoint is the moment in the life of a frame at which a fault strikes. The
@@ -123,10 +126,23 @@ type actionRule struct {
 	points []FaultPoint
 	// mti is the only type of frame that it is for; empty for every type.
 	mti string
+	// linkOnly says that it is for no listing.
+	linkOnly bool
 
 	delay, gap, code, field bool
 	// maxBytes is the most that Bytes may be; 0 where it must be unset.
 	maxBytes int
+	// ofAnswer says that Bytes is a part of the answer, which may be longer where
+	// the fault is for listings.
+	ofAnswer bool
+}
+
+// limit is the most that Bytes may be for frames of a type.
+func (r actionRule) limit(mti string) int {
+	if r.ofAnswer && isListing(mti) {
+		return MaxListingBytes
+	}
+	return r.maxBytes
 }
 
 var (
@@ -136,16 +152,18 @@ var (
 )
 
 var actionRules = map[FaultAction]actionRule{
-	FaultDelay:            {name: "DELAY", points: anyPoint, delay: true},
-	FaultClose:            {name: "CLOSE", points: anyPoint},
-	FaultReset:            {name: "RESET", points: anyPoint},
-	FaultHalfClose:        {name: "HALF_CLOSE", points: anyPoint},
-	FaultBlackHole:        {name: "BLACK_HOLE", points: anyPoint},
-	FaultTruncate:         {name: "TRUNCATE", points: onlyAfter, maxBytes: telegram.AnswerLength},
-	FaultExtraBytes:       {name: "EXTRA_BYTES", points: onlyAfter, maxBytes: MaxExtraBytes},
-	FaultSplit:            {name: "SPLIT", points: onlyAfter, maxBytes: telegram.AnswerLength - 1, gap: true},
+	FaultDelay:      {name: "DELAY", points: anyPoint, delay: true},
+	FaultClose:      {name: "CLOSE", points: anyPoint},
+	FaultReset:      {name: "RESET", points: anyPoint},
+	FaultHalfClose:  {name: "HALF_CLOSE", points: anyPoint},
+	FaultBlackHole:  {name: "BLACK_HOLE", points: anyPoint},
+	FaultTruncate:   {name: "TRUNCATE", points: onlyAfter, maxBytes: telegram.AnswerLength, ofAnswer: true},
+	FaultExtraBytes: {name: "EXTRA_BYTES", points: onlyAfter, maxBytes: MaxExtraBytes},
+	FaultSplit: {
+		name: "SPLIT", points: onlyAfter, maxBytes: telegram.AnswerLength - 1, ofAnswer: true, gap: true,
+	},
 	FaultDuplicateAnswer:  {name: "DUPLICATE_ANSWER", points: onlyAfter},
-	FaultUnsolicitedFrame: {name: "UNSOLICITED_FRAME", points: onlyAfter},
+	FaultUnsolicitedFrame: {name: "UNSOLICITED_FRAME", points: onlyAfter, linkOnly: true},
 	FaultWrongEcho:        {name: "WRONG_ECHO", points: onlyAfter},
 	FaultWrongMTI:         {name: "WRONG_MTI", points: onlyAfter},
 	// Its own point is BEFORE: who sets a code means a decline. A core that does

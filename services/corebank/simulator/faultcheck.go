@@ -44,9 +44,13 @@ func checkMatch(f Fault, rule actionRule) *FaultError {
 	_, known := answerTypes[f.MTI]
 	switch {
 	case f.MTI != "" && !known:
-		return &FaultError{"mti", "must be a request of the link port"}
+		return &FaultError{"mti", "must be a request of the link port or the listing port"}
 	case f.MTI != "" && rule.mti != "" && f.MTI != rule.mti:
 		return &FaultError{"mti", rule.name + " is for " + rule.mti + " alone"}
+	case isListing(f.MTI) && rule.linkOnly:
+		return &FaultError{"mti", rule.name + " is for the link port alone"}
+	case isListing(f.MTI) && f.TranID != "":
+		return &FaultError{"transaction_id", "means nothing to a listing"}
 	case len(f.TranID) > tranid.Length || !isVisible(string(f.TranID)):
 		return &FaultError{"transaction_id", "must be 1 to 22 printable characters without a space"}
 	default:
@@ -95,8 +99,8 @@ func checkTimes(f Fault, rule actionRule) *FaultError {
 
 func checkAnswer(f Fault, rule actionRule) *FaultError {
 	switch {
-	case rule.maxBytes > 0 && (f.Bytes < 1 || f.Bytes > rule.maxBytes):
-		return &FaultError{"bytes", fmt.Sprintf("%s needs 1 to %d", rule.name, rule.maxBytes)}
+	case rule.maxBytes > 0 && (f.Bytes < 1 || f.Bytes > rule.limit(f.MTI)):
+		return &FaultError{"bytes", fmt.Sprintf("%s needs 1 to %d", rule.name, rule.limit(f.MTI))}
 	case rule.maxBytes == 0 && f.Bytes != 0:
 		return meaningless("bytes", rule)
 	case rule.code && (!isCode(f.ResponseCode) || f.ResponseCode == codeDone):

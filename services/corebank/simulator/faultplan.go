@@ -7,7 +7,6 @@ import (
 	"net"
 	"time"
 
-	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
@@ -81,22 +80,23 @@ func (p *plan) at(when FaultPoint, s step) {
 }
 
 // bend is what the fault makes of the answer's bytes.
-func (f Fault) bend() func(decision, []byte) []byte {
+func (f Fault) bend() bender {
 	switch f.Action {
 	case FaultExtraBytes:
 		extra := bytes.Repeat([]byte{'#'}, f.Bytes)
-		return func(_ decision, answer []byte) []byte { return append(answer, extra...) }
+		return func(_ request, _ decision, answer []byte) []byte { return append(answer, extra...) }
 	case FaultDuplicateAnswer:
-		return func(_ decision, answer []byte) []byte { return append(answer, answer...) }
+		return func(_ request, _ decision, answer []byte) []byte { return append(answer, answer...) }
 	case FaultWrongEcho:
-		return func(_ decision, answer []byte) []byte { return underAnotherID(answer) }
+		return func(q request, _ decision, answer []byte) []byte { return withWrongEcho(q.mti, answer) }
 	case FaultWrongMTI:
-		return func(_ decision, answer []byte) []byte {
-			copy(mtiSpan.of(answer), otherAnswers[telegram.MTI(answer)])
+		return func(q request, _ decision, answer []byte) []byte {
+			at, _ := answerField(q.mti, "mti")
+			copy(at.of(answer), otherAnswers[answerTypes[q.mti]])
 			return answer
 		}
 	case FaultCorruptField:
-		return func(_ decision, answer []byte) []byte { return corrupt(answer, f.Field) }
+		return func(q request, _ decision, answer []byte) []byte { return corrupt(q.mti, answer, f.Field) }
 	default:
 		return nil
 	}
@@ -104,12 +104,28 @@ func (f Fault) bend() func(decision, []byte) []byte {
 
 // corrupt fills a field with bytes that are no printable ASCII, no digits and no
 // EUC-KR.
-func corrupt(answer []byte, field string) []byte {
-	at := answerFields[telegram.MTI(answer)][field].of(answer)
+func corrupt(mti string, answer []byte, field string) []byte {
+	place, _ := answerField(mti, field)
+	at := place.of(answer)
 	for i := range at {
 		at[i] = 0xFF
 	}
 	return answer
+}
+
+// withWrongEcho is the answer to another request: under another ID, or to a
+// listing of another account or another day.
+func withWrongEcho(mti string, answer []byte) []byte {
+	for _, field := range []string{"account", "settle_date"} {
+		if place, has := answerField(mti, field); has {
+			at := &place.of(answer)[0]
+			if *at++; *at > '9' {
+				*at = '1'
+			}
+			return answer
+		}
+	}
+	return underAnotherID(answer)
 }
 
 // underAnotherID is the answer under an ID that no one gives out: that of the
@@ -134,7 +150,7 @@ func underAnotherID(answer []byte) []byte {
 // sendStart sends the first bytes of an answer and ends the connection.
 func sendStart(count int) sender {
 	return func(ctx context.Context, conn net.Conn, limit time.Duration, answer []byte) error {
-		if err := sendWhole(ctx, conn, limit, answer[:count]); err != nil {
+		if err := sendWhole(ctx, conn, limit, answer[:min(count, len(answer))]); err != nil {
 			return err
 		}
 		return errHangUp

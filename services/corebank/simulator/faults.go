@@ -131,7 +131,7 @@ func (f *Faults) strike(q request, about account.Number) (plan, bool) {
 
 func (a *armed) matches(q request, about account.Number) bool {
 	rule := actionRules[a.Action]
-	if rule.mti != "" && rule.mti != q.mti {
+	if rule.mti != "" && rule.mti != q.mti || rule.linkOnly && isListing(q.mti) {
 		return false
 	}
 	if rule.field {

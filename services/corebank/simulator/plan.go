@@ -26,7 +26,7 @@ type plan struct {
 	// answered is the code that the answer says, whatever was decided.
 	answered string
 	// bend returns what is sent instead of the answer; the bytes are its own.
-	bend func(d decision, answer []byte) []byte
+	bend bender
 	// send writes the answer; nil writes it whole.
 	send sender
 
@@ -39,6 +39,9 @@ type plan struct {
 // planner says what happens to a frame. It is called once for each, in the order
 // of arrival on its connection.
 type planner func(q request) plan
+
+// bender makes what is sent of the answer to a request, in place or anew.
+type bender func(q request, d decision, answer []byte) []byte
 
 // step is something that the core does about a connection beside answering. It
 // ends early when ctx does, with an error.
@@ -100,11 +103,11 @@ func sendSplit(size int, gap time.Duration) sender {
 // garbage is as long as an answer and is none.
 var garbage = bytes.Repeat([]byte{'#'}, telegram.AnswerLength)
 
-func bendToGarbage(decision, []byte) []byte { return garbage }
+func bendToGarbage(request, decision, []byte) []byte { return garbage }
 
 // bendToLetters writes letters into the number of an answer that says 0000. A
 // decline stays as it is: its number says nothing anyway.
-func bendToLetters(d decision, answer []byte) []byte {
+func bendToLetters(_ request, d decision, answer []byte) []byte {
 	if d.code != codeDone {
 		return answer
 	}

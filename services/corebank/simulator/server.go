@@ -15,7 +15,7 @@ import (
 type Options struct {
 	// LateAnswer is how late the accounts 9999... and 5555... are. Default 5 s.
 	LateAnswer time.Duration
-	// MaxConnections is the most that Serve keeps open; further ones are closed
+	// MaxConnections is the most that a port keeps open; further ones are closed
 	// at once. Default 1024.
 	MaxConnections int
 	// IdleTimeout is how long a connection may stay without a frame. Default
@@ -57,11 +57,13 @@ func setDefault[T comparable](knob *T, value T) {
 }
 
 // Server speaks the link port for a Bank: 52 bytes in, 61 bytes out, one request
-// in flight on each connection. It is safe for concurrent use.
+// in flight on each connection; and the listing port, where a prefix tells the
+// length of what follows it. It is safe for concurrent use.
 type Server struct {
-	bank *Bank
-	plan planner
-	opts Options
+	bank        *Bank
+	plan        planner
+	planListing planner
+	opts        Options
 
 	connections atomic.Int64 // the number of the latest
 }
@@ -69,7 +71,11 @@ type Server struct {
 // NewServer returns a Server of a bank.
 func NewServer(bank *Bank, o Options) *Server {
 	o = o.withDefaults()
-	return &Server{bank: bank, plan: o.Faults.over(habits(o.LateAnswer), bank.accountOf), opts: o}
+	return &Server{
+		bank: bank, opts: o,
+		plan:        o.Faults.over(habits(o.LateAnswer), bank.accountOf),
+		planListing: o.Faults.over(func(request) plan { return plan{} }, bank.accountOf),
+	}
 }
 
 // errShutdown is the cause with which connections end when the server does.
@@ -81,6 +87,11 @@ var errShutdown = errors.New("the core is shutting down")
 // ended: at the latest one WriteTimeout after the last commit. The error is nil
 // after ctx.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return s.serve(ctx, l, s.ServeConn)
+}
+
+// serve has each connection served by each.
+func (s *Server) serve(ctx context.Context, l net.Listener, each func(context.Context, net.Conn)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errShutdown)
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
@@ -95,7 +106,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		case <-ctx.Done():
 		}
 	})
-	err := s.accept(ctx, l, &running)
+	err := s.accept(ctx, l, &running, each)
 	if bankErr := s.bank.Err(); bankErr != nil {
 		return bankErr
 	}
@@ -109,7 +120,7 @@ const (
 
 // accept starts a goroutine for each connection until ctx is done (nil) or the
 // listener is of no use any more.
-func (s *Server) accept(ctx context.Context, l net.Listener, running *sync.WaitGroup) error {
+func (s *Server) accept(ctx context.Context, l net.Listener, running *sync.WaitGroup, each func(context.Context, net.Conn)) error {
 	places := make(chan struct{}, s.opts.MaxConnections)
 	pauseFor := firstAcceptPause
 	for {
@@ -133,7 +144,7 @@ func (s *Server) accept(ctx context.Context, l net.Listener, running *sync.WaitG
 		case places <- struct{}{}:
 			running.Go(func() {
 				defer func() { <-places }()
-				s.ServeConn(ctx, conn)
+				each(ctx, conn)
 			})
 		default:
 			s.opts.Logger.WarnContext(ctx, "connection refused: too many are open",

@@ -82,10 +82,16 @@ type state struct {
 	sequence int64
 	balances map[account.Number]account.Won
 	fates    map[tranid.ID]fate
+	// What listings tell; nothing is decided by it.
+	statements map[account.Number]*statement
+	days       map[tranid.Date]*dayBook
 }
 
 func newState() *state {
-	return &state{balances: make(map[account.Number]account.Won), fates: make(map[tranid.ID]fate)}
+	return &state{
+		balances: make(map[account.Number]account.Won), fates: make(map[tranid.ID]fate),
+		statements: make(map[account.Number]*statement), days: make(map[tranid.Date]*dayBook),
+	}
 }
 
 // balance is the account's, and whether it is open; one that is not has what it
@@ -105,7 +111,11 @@ func (s *state) Set(r Setting) error {
 	if r.Account.IsZero() || r.Account == nobody || r.Balance < 0 {
 		return fmt.Errorf("setting after entry %d is of no account or negative", r.After)
 	}
-	s.balances[r.Account] = r.Balance
+	why := causeSet
+	if _, open := s.balances[r.Account]; !open {
+		why = causeOpened
+	}
+	s.move(r.Account, r.Balance, why, r.At)
 	return nil
 }
 
@@ -163,7 +173,13 @@ func (s *state) applyDebit(e Entry) error {
 	case f.fenced:
 		return fmt.Errorf("debit behind the fence")
 	}
-	s.balances[e.Account] = balance - e.Amount
+	s.move(e.Account, balance-e.Amount, causeDebit, e.At)
+	if line := s.bookOf(e.TranID); line != nil {
+		if !f.stands { // the first of those that stand names the account
+			*line = bookLine{number: line.number, account: e.Account}
+		}
+		line.amount += e.Amount
+	}
 	d := debit{account: e.Account, amount: e.Amount}
 	if f.stands {
 		f.again = append(f.again, d)
@@ -185,7 +201,10 @@ func (s *state) applyCancel(e Entry) error {
 		return fmt.Errorf("cancel of %d won by a %s, where %d won stand", e.Amount, e.MTI, sum)
 	}
 	for _, d := range append([]debit{f.payment}, f.again...) {
-		s.balances[d.account] += d.amount
+		s.move(d.account, s.balances[d.account]+d.amount, causeCancel, e.At)
+	}
+	if line := s.bookOf(e.TranID); line != nil {
+		line.canceled, line.amount = true, e.Amount
 	}
 	f.payment.amount, f.again = 0, nil
 	f.stands, f.canceled = false, true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gwanmun/gwanmun/pkg/account"
 	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
 func execute(t testing.TB, bank *Bank, q request) decision {
@@ -27,8 +28,10 @@ func isError(err, want error) bool {
 }
 
 func diffStates(was, is *state) string {
-	return cmp.Diff(was, is, cmp.AllowUnexported(state{}, fate{}, debit{}),
-		cmp.Comparer(func(a, b account.Number) bool { return a == b }))
+	return cmp.Diff(was, is,
+		cmp.AllowUnexported(state{}, fate{}, debit{}, statement{}, movement{}, dayBook{}, bookLine{}),
+		cmp.Comparer(func(a, b account.Number) bool { return a == b }),
+		cmp.Comparer(func(a, b tranid.Date) bool { return a == b }))
 }
 
 func TestState_RefusesAJournalThatContradictsItself(t *testing.T) {

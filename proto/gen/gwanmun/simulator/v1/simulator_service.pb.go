@@ -165,26 +165,29 @@ const (
 	// Never answers on this connection again, and keeps it open as HALF_CLOSE
 	// does. BEFORE: nothing is executed. AFTER (unset): it is.
 	FaultAction_FAULT_ACTION_BLACK_HOLE FaultAction = 5
-	// Sends the first bytes (required, 1 to 61) of the answer and closes the
-	// connection; 61 is the whole answer. AFTER (unset) alone.
+	// Sends the first bytes (required, 1 to 61; to 9989 with the mti of a listing)
+	// of the answer and closes the connection; 61 is the whole answer of the link
+	// port. AFTER (unset) alone.
 	FaultAction_FAULT_ACTION_TRUNCATE FaultAction = 6
 	// Sends bytes (required, 1 to 4096) more than the answer, in one piece with
 	// it. AFTER (unset) alone.
 	FaultAction_FAULT_ACTION_EXTRA_BYTES FaultAction = 7
-	// Sends the answer in pieces of bytes (required, 1 to 60), gap apart. AFTER
-	// (unset) alone.
+	// Sends the answer in pieces of bytes (required, 1 to 60; to 9989 with the mti
+	// of a listing), gap apart. AFTER (unset) alone.
 	FaultAction_FAULT_ACTION_SPLIT FaultAction = 8
 	// Sends the answer twice, in one piece. AFTER (unset) alone.
 	FaultAction_FAULT_ACTION_DUPLICATE_ANSWER FaultAction = 9
 	// Sends the answer, and behind it a frame that nobody asked for: a copy of
-	// the answer under the transaction ID of WRONG_ECHO. AFTER (unset) alone.
+	// the answer under the transaction ID of WRONG_ECHO. No listings. AFTER
+	// (unset) alone.
 	FaultAction_FAULT_ACTION_UNSOLICITED_FRAME FaultAction = 10
 	// Answers under another transaction ID: the request's with the millennium of
 	// its date changed, which is well formed and nobody's; of an ID of another
-	// form the last character is changed. AFTER (unset) alone.
+	// form the last character is changed. A listing is answered for another
+	// account (0300) or another day (0500). AFTER (unset) alone.
 	FaultAction_FAULT_ACTION_WRONG_ECHO FaultAction = 11
 	// Answers with the message type of another answer: 0110 and 0210 are
-	// exchanged, and so are 0410 and 0430. AFTER (unset) alone.
+	// exchanged, and so are 0410 and 0430, and 0310 and 0510. AFTER (unset) alone.
 	FaultAction_FAULT_ACTION_WRONG_MTI FaultAction = 12
 	// Answers response_code (required). BEFORE (unset): nothing is executed, and
 	// the frame is declined with the code; a payment's ID is used by that, as by
@@ -781,16 +784,16 @@ type Fault struct {
 	// The core's name for the fault, unique while the core runs. Must be unset in
 	// a request.
 	FaultId string `protobuf:"bytes,1,opt,name=fault_id,json=faultId,proto3" json:"fault_id,omitempty"`
-	// Frames of this type: 0100, 0200, 0400 or 0420. Unset: of every type that
-	// the action is for.
+	// Frames of this type: 0100, 0200, 0400 or 0420, or of the listing port 0300
+	// or 0500. Unset: of every type that the action is for, listings included.
 	Mti string `protobuf:"bytes,2,opt,name=mti,proto3" json:"mti,omitempty"`
 	// Frames about this account: 1-14 digits, leading zeros mean nothing. A 0400
 	// or 0420 is about the account of its original, and about none while the core
-	// has decided no payment under the ID. Unset: about any. Masked in answers:
+	// has decided no payment under the ID; a 0500 is about none. Unset: about any. Masked in answers:
 	// at least four digits hidden.
 	AccountNumber string `protobuf:"bytes,3,opt,name=account_number,json=accountNumber,proto3" json:"account_number,omitempty"`
 	// Frames with this transaction ID, of a 0400 or 0420 the original's: 1-22
-	// printable characters, no space. Unset: any.
+	// printable characters, no space. Listings have none. Unset: any.
 	TransactionId string `protobuf:"bytes,4,opt,name=transaction_id,json=transactionId,proto3" json:"transaction_id,omitempty"`
 	// Strikes the n-th frame that matches and no other, counted from SetFault on,
 	// those included that another fault strikes. 0 or unset: each.
@@ -811,7 +814,7 @@ type Fault struct {
 	// How long to wait: more than 0, at most 1 hour. Required by DELAY and
 	// NOT_FOUND_WHILE_QUEUED, unset for every other action.
 	Delay *durationpb.Duration `protobuf:"bytes,11,opt,name=delay,proto3" json:"delay,omitempty"`
-	// A number of bytes, at most 4096. Required by TRUNCATE, EXTRA_BYTES and
+	// A number of bytes, at most 9989. Required by TRUNCATE, EXTRA_BYTES and
 	// SPLIT, within the limits that each has; unset for every other action.
 	Bytes int32 `protobuf:"varint,12,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// The time between two pieces of SPLIT, at most 1 minute; unset for every
@@ -822,7 +825,8 @@ type Fault struct {
 	ResponseCode string `protobuf:"bytes,14,opt,name=response_code,json=responseCode,proto3" json:"response_code,omitempty"`
 	// A field of the answer by its name in telegram.proto: mti, tran_id, balance,
 	// response_code, message, approval_no, tx_code, processed, cancel_result or
-	// filler. Required by CORRUPT_FIELD, unset for every other action.
+	// filler; of a listing prefix, mti, account, settle_date, page, record_count,
+	// total_length or response_code. Required by CORRUPT_FIELD, unset for every other action.
 	Field         string `protobuf:"bytes,15,opt,name=field,proto3" json:"field,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1269,10 +1273,10 @@ const file_gwanmun_simulator_v1_simulator_service_proto_rawDesc = "" +
 	"connection\"{\n" +
 	"\x13ListJournalResponse\x12<\n" +
 	"\aentries\x18\x01 \x03(\v2\".gwanmun.simulator.v1.JournalEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x85\x06\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8f\x06\n" +
 	"\x05Fault\x12\"\n" +
-	"\bfault_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18 R\afaultId\x121\n" +
-	"\x03mti\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a2\x18^(0100|0200|0400|0420)?$R\x03mti\x12>\n" +
+	"\bfault_id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18 R\afaultId\x12;\n" +
+	"\x03mti\x18\x02 \x01(\tB)\xbaH&r$2\"^(0100|0200|0300|0400|0420|0500)?$R\x03mti\x12>\n" +
 	"\x0eaccount_number\x18\x03 \x01(\tB\x17\xbaH\x14r\x122\x10^([0-9]{1,14})?$R\raccountNumber\x12;\n" +
 	"\x0etransaction_id\x18\x04 \x01(\tB\x14\xbaH\x11r\x0f2\r^[!-~]{0,22}$R\rtransactionId\x12\x19\n" +
 	"\x03nth\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x03nth\x12>\n" +
@@ -1286,7 +1290,7 @@ const file_gwanmun_simulator_v1_simulator_service_proto_rawDesc = "" +
 	"\x05delay\x18\v \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x05delay\x12 \n" +
 	"\x05bytes\x18\f \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x80 (\x00R\x05bytes\x129\n" +
+	"\xbaH\a\x1a\x05\x18\x85N(\x00R\x05bytes\x129\n" +
 	"\x03gap\x18\r \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\x03gap\x129\n" +
 	"\rresponse_code\x18\x0e \x01(\tB\x14\xbaH\x11r\x0f2\r^([0-9]{4})?$R\fresponseCode\x12+\n" +
 	"\x05field\x18\x0f \x01(\tB\x15\xbaH\x12r\x102\x0e^[a-z_]{0,16}$R\x05fieldB\x0e\n" +

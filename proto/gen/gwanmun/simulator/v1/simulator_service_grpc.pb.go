@@ -46,7 +46,8 @@ type SimulatorServiceClient interface {
 	// frame, written when the core has decided it, oldest first.
 	// Errors: INVALID_REQUEST.
 	ListJournal(ctx context.Context, in *ListJournalRequest, opts ...grpc.CallOption) (*ListJournalResponse, error)
-	// SetFault makes the core misbehave on the frames of the link port that match.
+	// SetFault makes the core misbehave on the frames of the link port and of the
+	// listing port that match.
 	// It holds from the next frame that arrives until it is cleared or the core
 	// stops: faults are kept in memory alone, 256 of them at most. A frame that
 	// several faults would strike is struck by the one that was set first; the
@@ -149,7 +150,8 @@ type SimulatorServiceServer interface {
 	// frame, written when the core has decided it, oldest first.
 	// Errors: INVALID_REQUEST.
 	ListJournal(context.Context, *ListJournalRequest) (*ListJournalResponse, error)
-	// SetFault makes the core misbehave on the frames of the link port that match.
+	// SetFault makes the core misbehave on the frames of the link port and of the
+	// listing port that match.
 	// It holds from the next frame that arrives until it is cleared or the core
 	// stops: faults are kept in memory alone, 256 of them at most. A frame that
 	// several faults would strike is struck by the one that was set first; the
