@@ -61,6 +61,14 @@ func (c deadConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, e
 	return deadTx{tx, c.line}, err
 }
 
+// CheckNamedValue passes on what the driver takes as it is.
+func (c deadConn) CheckNamedValue(v *driver.NamedValue) error {
+	if checker, ok := c.fullConn.(driver.NamedValueChecker); ok {
+		return checker.CheckNamedValue(v)
+	}
+	return driver.ErrSkip
+}
+
 type deadTx struct {
 	driver.Tx
 	line *deadLine
@@ -83,45 +91,59 @@ func (t deadTx) Commit() error {
 // the line says.
 func eachDeadLine(t *testing.T, test func(t *testing.T, s *Store, line *deadLine)) {
 	t.Helper()
-	run := func(name string, make func(t *testing.T) (*dialect, driver.Connector)) {
+	run := func(name string, make connectorOf) {
 		for _, happened := range []bool{true, false} {
 			t.Run(name+map[bool]string{true: " that happened", false: " that did not happen"}[happened], func(t *testing.T) {
 				d, connector := make(t)
 				line := &deadLine{Connector: connector, happened: happened}
-				d.open = func() (*sql.DB, error) { return sql.OpenDB(line), nil }
-				s, err := newStore(d, Options{
-					Flags: Flags{Migrate: true}, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), MaxConns: 4,
-				}, ledger.HashKey{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = s.Close() })
-				if err := s.start(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				s := openDeadLine(t, d, line)
 				test(t, s, line)
 			})
 		}
 	}
-	run("sqlite", func(t *testing.T) (*dialect, driver.Connector) {
-		path := filepath.Join(t.TempDir(), "ledger.db")
-		connector, err := moderncsqlite.NewConnector(path + sqliteParameters)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := sqliteDialect(path, time.Now)
-		if _, err := d.makeFile(&startLock{}); err != nil {
-			t.Fatal(err)
-		}
-		return d, connector
-	})
-	run("postgresql", func(t *testing.T) (*dialect, driver.Connector) {
-		config, err := pgx.ParseConfig(postgrestest.DSN(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return postgresDialect(config), stdlib.GetConnector(*config)
-	})
+	run("sqlite", sqliteConnector)
+	run("postgresql", postgresConnector)
+}
+
+// connectorOf makes a new, empty database, and says how to connect to it.
+type connectorOf func(t *testing.T) (*dialect, driver.Connector)
+
+// openDeadLine opens a new book over the line.
+func openDeadLine(t *testing.T, d *dialect, line *deadLine) *Store {
+	t.Helper()
+	d.open = func() (*sql.DB, error) { return sql.OpenDB(line), nil }
+	s, err := newStore(d, Options{
+		Flags: Flags{Migrate: true}, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), MaxConns: 4,
+	}, ledger.HashKey{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if err := s.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func sqliteConnector(t *testing.T) (*dialect, driver.Connector) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	connector, err := moderncsqlite.NewConnector(path + sqliteParameters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := sqliteDialect(path, time.Now)
+	if _, err := d.makeFile(&startLock{}); err != nil {
+		t.Fatal(err)
+	}
+	return d, connector
+}
+
+func postgresConnector(t *testing.T) (*dialect, driver.Connector) {
+	config, err := pgx.ParseConfig(postgrestest.DSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return postgresDialect(config), stdlib.GetConnector(*config)
 }
 
 func doubtfulIntent() ledger.Intent {

@@ -1,5 +1,13 @@
 package gormstore
 
+import (
+	"context"
+
+	"gorm.io/gorm"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+)
+
 // InUse is how many connections are with someone now.
 func InUse(s *Store) int {
 	pool, err := s.db.DB()
@@ -7,4 +15,21 @@ func InUse(s *Store) int {
 		return -1
 	}
 	return pool.Stats().InUse
+}
+
+// Waiting is how many wait to be written with the next batches.
+func Waiting(s *Store) int { return len(s.intents.waiting) + len(s.outcomes.waiting) }
+
+// CreateAlone is CreateIntent with a commit of its own.
+func CreateAlone(ctx context.Context, s *Store, in ledger.Intent) (ledger.Admission, error) {
+	return s.createIntent(ctx, &in, false)
+}
+
+// MoveAlone is Transition with a commit of its own.
+func MoveAlone(ctx context.Context, s *Store, c ledger.Change) (after ledger.Transaction, err error) {
+	err = s.write(ctx, "move alone", func(tx *gorm.DB) (err error) {
+		after, err = s.moveOne(tx, &c)
+		return err
+	})
+	return after, err
 }

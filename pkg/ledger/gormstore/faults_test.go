@@ -118,7 +118,23 @@ func TestSmallPool_NeverWaitsOnItself(t *testing.T) {
 		s := openWith(t, o)
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		var all sync.WaitGroup
+		var all, resolving sync.WaitGroup
+		done := make(chan struct{})
+		resolving.Go(func() { // as the reconciler does
+			for open := true; open; {
+				if _, err := s.Adopt(ctx, ledger.MaxClaim, payer); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.Claim(ctx, ledger.ClaimOptions{Limit: ledger.MaxClaim, Lease: time.Hour}); err != nil {
+					t.Error(err)
+				}
+				select {
+				case <-done:
+					open = false
+				default:
+				}
+			}
+		})
 		for i := range 50 {
 			all.Go(func() {
 				in := intent(int64(i))
@@ -139,6 +155,8 @@ func TestSmallPool_NeverWaitsOnItself(t *testing.T) {
 			})
 		}
 		all.Wait()
+		close(done)
+		resolving.Wait()
 	})
 }
 
@@ -160,6 +178,7 @@ func TestCanceledAnywhere_LeavesNoHalfTransactionAndNoConnection(t *testing.T) {
 			})
 		}
 		all.Wait()
+		await(t, "no connection in use", func() bool { return gormstore.InUse(s) == 0 })
 		var rows, keys, events int
 		for query, into := range map[string]*int{
 			"SELECT count(*) FROM transactions": &rows, "SELECT count(*) FROM idempotency_keys": &keys,
@@ -171,9 +190,6 @@ func TestCanceledAnywhere_LeavesNoHalfTransactionAndNoConnection(t *testing.T) {
 		}
 		if rows != keys || rows != events {
 			t.Errorf("%d transactions, %d keys, %d events", rows, keys, events)
-		}
-		if n := gormstore.InUse(s); n != 0 {
-			t.Errorf("%d connections are in use", n)
 		}
 		for i := range int64(payments) {
 			if _, err := s.CreateIntent(context.Background(), intent(i)); err != nil {

@@ -3,6 +3,8 @@ package gormstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -42,6 +44,50 @@ func TestInstances_OneKeyIsCreatedOnce(t *testing.T) {
 		all.Wait()
 		if created.Load() != 1 {
 			t.Errorf("created %d times", created.Load())
+		}
+	})
+}
+
+// Each instance writes the same keys and orders in another order: none may wait on
+// another that waits on it.
+func TestInstances_BatchesThatOverlapAllEnd(t *testing.T) {
+	eachPair(t, func(t *testing.T, instances []*gormstore.Store) {
+		const keys, rounds = 40, 3
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		for round := range rounds {
+			var created [keys]atomic.Int64
+			var all sync.WaitGroup
+			for i, s := range instances {
+				for _, key := range rand.Perm(keys) {
+					all.Go(func() {
+						in := intent(int64((round*len(instances)+i)*keys + key))
+						in.Key = ledger.IdempotencyKey(fmt.Sprintf("key-%d-%d", round, key))
+						in.Order = ledger.OrderID(fmt.Sprintf("order-%d-%d", round, keys-key))
+						admission, err := s.CreateIntent(ctx, in)
+						if err != nil {
+							t.Errorf("key %d: %v", key, err)
+							return
+						}
+						if !admission.Created {
+							return
+						}
+						created[key].Add(1)
+						if _, err := s.Transition(ctx, ledger.Change{
+							ID: in.ID, From: ledger.StatusRequested, To: ledger.StatusFailed, Evidence: ledger.EvidenceAnswered,
+							Answer: ledger.Answer{Code: "0051"}, By: payer,
+						}); err != nil {
+							t.Errorf("outcome of key %d: %v", key, err)
+						}
+					})
+				}
+			}
+			all.Wait()
+			for key := range created {
+				if n := created[key].Load(); n != 1 {
+					t.Errorf("key %d was created %d times", key, n)
+				}
+			}
 		}
 	})
 }

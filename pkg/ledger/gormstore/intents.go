@@ -33,7 +33,17 @@ func (s *Store) writeIntents(ctx context.Context, batch []*ledger.Intent) []repl
 	case len(batch) == 1 && s.isVerdict(err):
 		return []reply[ledger.Admission]{{err: err}}
 	default:
+		s.tellAlone(ctx, "intent", len(batch), err)
 		return leftAlone[ledger.Admission](len(batch), errors.Join(errAlone, err))
+	}
+}
+
+// tellAlone says that what was to be written together is written row by row: when
+// that goes on, it is slow.
+func (s *Store) tellAlone(ctx context.Context, kind string, rows int, err error) {
+	if s.isVerdict(err) {
+		s.log.WarnContext(ctx, "batch refused, its rows are written one by one", "store", s.dialect.name,
+			"kind", kind, "rows", rows, "error", err)
 	}
 }
 

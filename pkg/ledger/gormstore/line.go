@@ -88,6 +88,9 @@ func newLine[Q, A any](rows prometheus.Observer, write func(context.Context, []Q
 // the context the row may be stored.
 func (l *line[Q, A]) ask(ctx context.Context, question Q) (A, error) {
 	var none A
+	if ctx.Err() != nil {
+		return none, ctx.Err()
+	}
 	p := &place[Q, A]{question: question, reply: make(chan reply[A], 1)}
 	select {
 	case l.waiting <- p:
@@ -148,9 +151,15 @@ func (l *line[Q, A]) settle(first *place[Q, A]) {
 	if len(places) == 0 {
 		return
 	}
-	l.rows.Observe(float64(len(places)))
+	settled := 0
 	for i, r := range l.write(ctx, questions) {
+		if !errors.Is(r.err, errAlone) {
+			settled++
+		}
 		places[i].reply <- r
+	}
+	if settled > 0 {
+		l.rows.Observe(float64(settled))
 	}
 }
 

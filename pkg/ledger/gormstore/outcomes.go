@@ -34,6 +34,7 @@ func (s *Store) writeOutcomes(ctx context.Context, batch []*ledger.Change) []rep
 	case errors.As(err, &commit), len(batch) == 1 && s.isVerdict(err):
 		return leftAlone[ledger.Transaction](len(batch), err)
 	default:
+		s.tellAlone(ctx, "outcome", len(batch), err)
 		return leftAlone[ledger.Transaction](len(batch), errors.Join(errAlone, err))
 	}
 }
