@@ -77,6 +77,10 @@ bench-telegrams: ## Run the benchmarks of the codec
 bench-link: ## Measure what the way to the core costs, against bare sockets
 	$(GO) run ./bench/link $(BENCH_FLAGS)
 
+.PHONY: ledger-size
+ledger-size: ## Measure what a payment takes in a PostgreSQL ledger (PAYMENTS=200000)
+	GWANMUN_LEDGER_SIZE=$(or $(PAYMENTS),200000) $(GO) test -count=1 -timeout 30m -v -run '^TestSize_' ./pkg/ledger/gormstore
+
 .PHONY: mutants
 mutants: ## Take the guards away one at a time: a test must notice each (MUTANTS_FLAGS='-only echo')
 	cd tools/mutants && GOWORK=off $(GO) test -count=1 . && GOWORK=off $(GO) run . $(MUTANTS_FLAGS)
