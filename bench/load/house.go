@@ -120,14 +120,21 @@ func (h *house) add(ctx context.Context, name string) error {
 	}
 	onPostgres := strings.HasPrefix(dsn, "postgres:")
 	s.cpu = h.cpuOf(service, onPostgres)
-	s.meters = []paired.Meter{func() (float64, error) {
-		used, err := machine.CPU(service.pid())
-		return used.Seconds(), err
-	}}
+	s.meters = []paired.Meter{
+		seconds(func() (time.Duration, error) { return machine.CPU(service.pid()) }),
+		seconds(paired.OwnCPU),
+	}
 	if onPostgres {
 		s.meters = append(s.meters, h.postgres.writes)
 	}
 	return s.dial(addr, h.cfg.Connections)
+}
+
+func seconds(cpu func() (time.Duration, error)) paired.Meter {
+	return func() (float64, error) {
+		used, err := cpu()
+		return used.Seconds(), err
+	}
 }
 
 // service starts the process of a side.

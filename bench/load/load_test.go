@@ -160,16 +160,27 @@ func TestRowsPerCommit(t *testing.T) {
 		meters []float64
 		want   float64
 	}{
-		"two commits a payment": {pay, []float64{0, 2}, 1},
-		"batches of fifty":      {pay, []float64{0, 0.04}, 50},
-		"inquiries of twenty":   {ask, []float64{0, 0.05}, 20},
-		"nothing written":       {pay, []float64{0, 0}, 0},
-		"nothing known":         {pay, []float64{0}, 0},
+		"two commits a payment": {pay, []float64{0, 0, 2}, 1},
+		"batches of fifty":      {pay, []float64{0, 0, 0.04}, 50},
+		"inquiries of twenty":   {ask, []float64{0, 0, 0.05}, 20},
+		"nothing written":       {pay, []float64{0, 0, 0}, 0},
+		"nothing known":         {pay, []float64{0, 0}, 0},
 	}
 	for name, c := range cases {
 		if got := rowsPerCommit(c.op, paired.Figures{Meters: c.meters}); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// What the callers cost belongs to both sides.
+func TestCPURatio(t *testing.T) {
+	figures := func(all time.Duration) paired.Figures {
+		return paired.Figures{CPU: all, Meters: []float64{0, 50e-6}}
+	}
+	r := paired.Result{Base: figures(550 * time.Microsecond), Subject: figures(150 * time.Microsecond)}
+	if got := cpuRatio(r); got < 2.999 || got > 3.001 {
+		t.Errorf("%v, want 3", got)
 	}
 }
 

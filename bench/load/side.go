@@ -20,10 +20,11 @@ import (
 // callTimeout is how long a caller waits.
 const callTimeout = 10 * time.Second
 
-// The places of a side's meters: the seconds of CPU time of the service alone,
-// and the database transactions that wrote.
+// The places of a side's meters: the seconds of CPU time of the service alone and
+// of the load generator, and the database transactions that wrote.
 const (
 	serviceMeter = iota
+	generatorMeter
 	commitMeter
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/gwanmun/gwanmun/bench/paired"
 )
 
-const heading = `| subject / base | callers | base per s | subject per s | ratio | A/A | base p50, p99 ms | subject p50, p99 ms | p99 ratio | base CPU us: all, service | subject CPU us: all, service | rows a commit: base, subject |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+const heading = `| subject / base | callers | base per s | subject per s | ratio | A/A | base p50, p99 ms | subject p50, p99 ms | p99 ratio | base CPU us: all, service | subject CPU us: all, service | CPU ratio | rows a commit: base, subject |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 `
 
 const goalsHeading = `| goal | callers | measured | wanted | | acceptable at first | |
@@ -20,11 +20,11 @@ const goalsHeading = `| goal | callers | measured | wanted | | acceptable at fir
 func (c comparison) row(r paired.Result, err error) string {
 	if err != nil {
 		why := strings.NewReplacer("|", "/", "\n", "; ").Replace(err.Error())
-		return fmt.Sprintf("| %s | %d | FAILED: %s |%s\n", c.what, c.callers, why, strings.Repeat(" |", 9))
+		return fmt.Sprintf("| %s | %d | FAILED: %s |%s\n", c.what, c.callers, why, strings.Repeat(" |", 10))
 	}
-	return fmt.Sprintf("| %s | %d | %.0f | %.0f | %.2f | %.2f | %s | %s | %.2f | %s | %s | %s, %s |\n",
+	return fmt.Sprintf("| %s | %d | %.0f | %.0f | %.2f | %.2f | %s | %s | %.2f | %s | %s | %.2f | %s, %s |\n",
 		c.what, c.callers, r.Base.PerSecond, r.Subject.PerSecond, r.Ratio, r.AA,
-		latencies(r.Base), latencies(r.Subject), r.P99Ratio, cpu(r.Base), cpu(r.Subject),
+		latencies(r.Base), latencies(r.Subject), r.P99Ratio, cpu(r.Base), cpu(r.Subject), cpuRatio(r),
 		rowsText(c.op, r.Base), rowsText(c.op, r.Subject))
 }
 
@@ -39,6 +39,20 @@ func cpu(f paired.Figures) string {
 		text += fmt.Sprintf(", %.0f", f.Meters[serviceMeter]*1e6)
 	}
 	return text
+}
+
+// cpuRatio is how many times as fast the subject would be if CPU time were all
+// that either needs, that of its callers included. It does not depend on who else
+// is on the machine.
+func cpuRatio(r paired.Result) float64 {
+	all := func(f paired.Figures) float64 {
+		needed := f.CPU.Seconds()
+		if len(f.Meters) > generatorMeter {
+			needed += f.Meters[generatorMeter]
+		}
+		return needed
+	}
+	return all(r.Base) / all(r.Subject)
 }
 
 // rowsPerCommit is how many rows a side writes in one database transaction; zero
