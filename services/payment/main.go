@@ -19,6 +19,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/access"
 	"github.com/gwanmun/gwanmun/pkg/cmdline"
 	"github.com/gwanmun/gwanmun/pkg/corelink"
+	"github.com/gwanmun/gwanmun/pkg/corelink/listing"
 	"github.com/gwanmun/gwanmun/pkg/ledger/gormstore"
 	"github.com/gwanmun/gwanmun/pkg/opsapi"
 	"github.com/gwanmun/gwanmun/pkg/resilience"
@@ -33,6 +34,7 @@ type config struct {
 	Server  rpcserver.Flags `embed:""`
 	Ledger  gormstore.Flags `embed:""`
 	Core    corelink.Flags  `embed:""`
+	Listing listing.Flags   `embed:""`
 	Payment payment.Flags   `embed:""`
 
 	Resilience resilience.Flags `embed:""`
@@ -40,7 +42,7 @@ type config struct {
 
 // Validate is called when the flags are read.
 func (c *config) Validate() error {
-	return errors.Join(c.Server.Validate(), c.Core.Validate(), c.Payment.Validate(), c.Resilience.Validate())
+	return errors.Join(c.Server.Validate(), c.Core.Validate(), c.Listing.Validate(), c.Payment.Validate(), c.Resilience.Validate())
 }
 
 func main() { cmdline.Main(run) }
@@ -59,20 +61,24 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("open ledger: %w", err)
 	}
-	if addr := cfg.Core.Exposed(); addr != "" {
-		logger.WarnContext(ctx, "telegrams leave this machine in the clear: --core-tls is off", "core_addr", addr)
+	listingFlags := cfg.Listing.Over(cfg.Core)
+	for _, flags := range []corelink.Flags{cfg.Core, listingFlags} {
+		if addr := flags.Exposed(); addr != "" {
+			logger.WarnContext(ctx, "telegrams leave this machine in the clear: --core-tls is off", "core_addr", addr)
+		}
 	}
 	links := corelink.NewMetrics(registry)
 	request, badRequest := corelink.NewTCP(cfg.Core, resilience.CoreRequest, links)
 	query, badQuery := corelink.NewTCP(cfg.Core, resilience.CoreQuery, links)
-	if err := errors.Join(badRequest, badQuery); err != nil {
+	listings, badListing := corelink.NewTCP(listingFlags, listing.Pool, links)
+	if err := errors.Join(badRequest, badQuery, badListing); err != nil {
 		return errors.Join(fmt.Errorf("reach the core: %w", err), store.Close())
 	}
 	core := resilience.New(resilience.Options{
 		Flags: cfg.Resilience, Request: request, Query: query, Now: time.Now, Logger: logger, Registry: registry,
 	})
 	service := payment.New(payment.Options{
-		Flags: cfg.Payment, Store: store, HashKey: hashKey, Core: core,
+		Flags: cfg.Payment, Store: store, HashKey: hashKey, Core: core, Listings: listing.New(listings, listingFlags, time.Now),
 		Now: time.Now, Logger: logger, Registry: registry, Instance: telemetry.NewInstance("payment"),
 	})
 	server, err := rpcserver.New(rpcserver.Options{
@@ -99,7 +105,7 @@ func run(ctx context.Context, args []string) error {
 	served := server.Serve(ctx)
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer cancel()
-	err = errors.Join(served, shutdown(budget, server, service), request.Close(), query.Close(), store.Close())
+	err = errors.Join(served, shutdown(budget, server, service), request.Close(), query.Close(), listings.Close(), store.Close())
 	return cmdline.Stopped(ctx, logger, err)
 }
 

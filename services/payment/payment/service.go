@@ -63,6 +63,7 @@ type Options struct {
 	Store    ledger.Store
 	HashKey  ledger.HashKey
 	Core     Core
+	Listings Listings
 	Now      func() time.Time
 	Logger   *slog.Logger
 	Registry prometheus.Registerer

@@ -23,6 +23,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// EntryDirection is whether money came or went.
+type EntryDirection int32
+
+const (
+	// The core said neither of the two.
+	EntryDirection_ENTRY_DIRECTION_UNSPECIFIED EntryDirection = 0
+	// It came into the account.
+	EntryDirection_ENTRY_DIRECTION_IN EntryDirection = 1
+	// It went out of the account.
+	EntryDirection_ENTRY_DIRECTION_OUT EntryDirection = 2
+)
+
+// Enum value maps for EntryDirection.
+var (
+	EntryDirection_name = map[int32]string{
+		0: "ENTRY_DIRECTION_UNSPECIFIED",
+		1: "ENTRY_DIRECTION_IN",
+		2: "ENTRY_DIRECTION_OUT",
+	}
+	EntryDirection_value = map[string]int32{
+		"ENTRY_DIRECTION_UNSPECIFIED": 0,
+		"ENTRY_DIRECTION_IN":          1,
+		"ENTRY_DIRECTION_OUT":         2,
+	}
+)
+
+func (x EntryDirection) Enum() *EntryDirection {
+	p := new(EntryDirection)
+	*p = x
+	return p
+}
+
+func (x EntryDirection) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (EntryDirection) Descriptor() protoreflect.EnumDescriptor {
+	return file_gwanmun_payment_v1_account_service_proto_enumTypes[0].Descriptor()
+}
+
+func (EntryDirection) Type() protoreflect.EnumType {
+	return &file_gwanmun_payment_v1_account_service_proto_enumTypes[0]
+}
+
+func (x EntryDirection) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use EntryDirection.Descriptor instead.
+func (EntryDirection) EnumDescriptor() ([]byte, []int) {
+	return file_gwanmun_payment_v1_account_service_proto_rawDescGZIP(), []int{0}
+}
+
 // GetBalanceRequest names an account.
 type GetBalanceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -125,6 +178,226 @@ func (x *GetBalanceResponse) GetTransaction() *v1.Transaction {
 	return nil
 }
 
+// ListAccountEntriesRequest names an account and a period.
+type ListAccountEntriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required: 1-14 digits. Leading zeros mean nothing.
+	AccountNumber string `protobuf:"bytes,1,opt,name=account_number,json=accountNumber,proto3" json:"account_number,omitempty"`
+	// Required: the first day, YYYY-MM-DD in Asia/Seoul.
+	FromDate string `protobuf:"bytes,2,opt,name=from_date,json=fromDate,proto3" json:"from_date,omitempty"`
+	// Required: the last day, YYYY-MM-DD in Asia/Seoul, not before from_date.
+	ToDate string `protobuf:"bytes,3,opt,name=to_date,json=toDate,proto3" json:"to_date,omitempty"`
+	// Required: how many entries at most, 1 to 181.
+	MaxCount      int32 `protobuf:"varint,4,opt,name=max_count,json=maxCount,proto3" json:"max_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAccountEntriesRequest) Reset() {
+	*x = ListAccountEntriesRequest{}
+	mi := &file_gwanmun_payment_v1_account_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAccountEntriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAccountEntriesRequest) ProtoMessage() {}
+
+func (x *ListAccountEntriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_payment_v1_account_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAccountEntriesRequest.ProtoReflect.Descriptor instead.
+func (*ListAccountEntriesRequest) Descriptor() ([]byte, []int) {
+	return file_gwanmun_payment_v1_account_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ListAccountEntriesRequest) GetAccountNumber() string {
+	if x != nil {
+		return x.AccountNumber
+	}
+	return ""
+}
+
+func (x *ListAccountEntriesRequest) GetFromDate() string {
+	if x != nil {
+		return x.FromDate
+	}
+	return ""
+}
+
+func (x *ListAccountEntriesRequest) GetToDate() string {
+	if x != nil {
+		return x.ToDate
+	}
+	return ""
+}
+
+func (x *ListAccountEntriesRequest) GetMaxCount() int32 {
+	if x != nil {
+		return x.MaxCount
+	}
+	return 0
+}
+
+// AccountEntry is one movement of an account.
+type AccountEntry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The core's number of it in this answer, from 0 to 999.
+	Sequence int32 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// The day, YYYY-MM-DD in Asia/Seoul.
+	Date string `protobuf:"bytes,2,opt,name=date,proto3" json:"date,omitempty"`
+	// Whether money came or went.
+	Direction EntryDirection `protobuf:"varint,3,opt,name=direction,proto3,enum=gwanmun.payment.v1.EntryDirection" json:"direction,omitempty"`
+	// Won, 0 to 999,999,999,999.
+	Amount int64 `protobuf:"varint,4,opt,name=amount,proto3" json:"amount,omitempty"`
+	// Won: the balance behind it, 0 to 999,999,999,999,999.
+	BalanceAfter int64 `protobuf:"varint,5,opt,name=balance_after,json=balanceAfter,proto3" json:"balance_after,omitempty"`
+	// The core's words for a human, at most 12 bytes in its charset; runs of 7
+	// digits or more are hidden. May be empty.
+	Summary       string `protobuf:"bytes,6,opt,name=summary,proto3" json:"summary,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccountEntry) Reset() {
+	*x = AccountEntry{}
+	mi := &file_gwanmun_payment_v1_account_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountEntry) ProtoMessage() {}
+
+func (x *AccountEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_payment_v1_account_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountEntry.ProtoReflect.Descriptor instead.
+func (*AccountEntry) Descriptor() ([]byte, []int) {
+	return file_gwanmun_payment_v1_account_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AccountEntry) GetSequence() int32 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *AccountEntry) GetDate() string {
+	if x != nil {
+		return x.Date
+	}
+	return ""
+}
+
+func (x *AccountEntry) GetDirection() EntryDirection {
+	if x != nil {
+		return x.Direction
+	}
+	return EntryDirection_ENTRY_DIRECTION_UNSPECIFIED
+}
+
+func (x *AccountEntry) GetAmount() int64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *AccountEntry) GetBalanceAfter() int64 {
+	if x != nil {
+		return x.BalanceAfter
+	}
+	return 0
+}
+
+func (x *AccountEntry) GetSummary() string {
+	if x != nil {
+		return x.Summary
+	}
+	return ""
+}
+
+// ListAccountEntriesResponse is what the core told.
+type ListAccountEntriesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest first, max_count at most; empty if nothing moved in the period.
+	Entries []*AccountEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	// The inquiry's own row in the ledger.
+	Transaction   *v1.Transaction `protobuf:"bytes,2,opt,name=transaction,proto3" json:"transaction,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAccountEntriesResponse) Reset() {
+	*x = ListAccountEntriesResponse{}
+	mi := &file_gwanmun_payment_v1_account_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAccountEntriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAccountEntriesResponse) ProtoMessage() {}
+
+func (x *ListAccountEntriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_payment_v1_account_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAccountEntriesResponse.ProtoReflect.Descriptor instead.
+func (*ListAccountEntriesResponse) Descriptor() ([]byte, []int) {
+	return file_gwanmun_payment_v1_account_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListAccountEntriesResponse) GetEntries() []*AccountEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *ListAccountEntriesResponse) GetTransaction() *v1.Transaction {
+	if x != nil {
+		return x.Transaction
+	}
+	return nil
+}
+
 var File_gwanmun_payment_v1_account_service_proto protoreflect.FileDescriptor
 
 const file_gwanmun_payment_v1_account_service_proto_rawDesc = "" +
@@ -134,10 +407,31 @@ const file_gwanmun_payment_v1_account_service_proto_rawDesc = "" +
 	"\x0eaccount_number\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f2\r^[0-9]{1,14}$R\raccountNumber\"p\n" +
 	"\x12GetBalanceResponse\x12\x18\n" +
 	"\abalance\x18\x01 \x01(\x03R\abalance\x12@\n" +
-	"\vtransaction\x18\x02 \x01(\v2\x1e.gwanmun.ledger.v1.TransactionR\vtransaction2m\n" +
+	"\vtransaction\x18\x02 \x01(\v2\x1e.gwanmun.ledger.v1.TransactionR\vtransaction\"\x81\x02\n" +
+	"\x19ListAccountEntriesRequest\x12;\n" +
+	"\x0eaccount_number\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f2\r^[0-9]{1,14}$R\raccountNumber\x12@\n" +
+	"\tfrom_date\x18\x02 \x01(\tB#\xbaH r\x1e2\x1c^[0-9]{4}-[0-9]{2}-[0-9]{2}$R\bfromDate\x12<\n" +
+	"\ato_date\x18\x03 \x01(\tB#\xbaH r\x1e2\x1c^[0-9]{4}-[0-9]{2}-[0-9]{2}$R\x06toDate\x12'\n" +
+	"\tmax_count\x18\x04 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xb5\x01(\x01R\bmaxCount\"\xd7\x01\n" +
+	"\fAccountEntry\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x05R\bsequence\x12\x12\n" +
+	"\x04date\x18\x02 \x01(\tR\x04date\x12@\n" +
+	"\tdirection\x18\x03 \x01(\x0e2\".gwanmun.payment.v1.EntryDirectionR\tdirection\x12\x16\n" +
+	"\x06amount\x18\x04 \x01(\x03R\x06amount\x12#\n" +
+	"\rbalance_after\x18\x05 \x01(\x03R\fbalanceAfter\x12\x18\n" +
+	"\asummary\x18\x06 \x01(\tR\asummary\"\x9a\x01\n" +
+	"\x1aListAccountEntriesResponse\x12:\n" +
+	"\aentries\x18\x01 \x03(\v2 .gwanmun.payment.v1.AccountEntryR\aentries\x12@\n" +
+	"\vtransaction\x18\x02 \x01(\v2\x1e.gwanmun.ledger.v1.TransactionR\vtransaction*b\n" +
+	"\x0eEntryDirection\x12\x1f\n" +
+	"\x1bENTRY_DIRECTION_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12ENTRY_DIRECTION_IN\x10\x01\x12\x17\n" +
+	"\x13ENTRY_DIRECTION_OUT\x10\x022\xe2\x01\n" +
 	"\x0eAccountService\x12[\n" +
 	"\n" +
-	"GetBalance\x12%.gwanmun.payment.v1.GetBalanceRequest\x1a&.gwanmun.payment.v1.GetBalanceResponseB\xda\x01\n" +
+	"GetBalance\x12%.gwanmun.payment.v1.GetBalanceRequest\x1a&.gwanmun.payment.v1.GetBalanceResponse\x12s\n" +
+	"\x12ListAccountEntries\x12-.gwanmun.payment.v1.ListAccountEntriesRequest\x1a..gwanmun.payment.v1.ListAccountEntriesResponseB\xda\x01\n" +
 	"\x16com.gwanmun.payment.v1B\x13AccountServiceProtoP\x01ZAgithub.com/gwanmun/gwanmun/proto/gen/gwanmun/payment/v1;paymentv1\xa2\x02\x03GPX\xaa\x02\x12Gwanmun.Payment.V1\xca\x02\x12Gwanmun\\Payment\\V1\xe2\x02\x1eGwanmun\\Payment\\V1\\GPBMetadata\xea\x02\x14Gwanmun::Payment::V1b\x06proto3"
 
 var (
@@ -152,21 +446,31 @@ func file_gwanmun_payment_v1_account_service_proto_rawDescGZIP() []byte {
 	return file_gwanmun_payment_v1_account_service_proto_rawDescData
 }
 
-var file_gwanmun_payment_v1_account_service_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_gwanmun_payment_v1_account_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_gwanmun_payment_v1_account_service_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_gwanmun_payment_v1_account_service_proto_goTypes = []any{
-	(*GetBalanceRequest)(nil),  // 0: gwanmun.payment.v1.GetBalanceRequest
-	(*GetBalanceResponse)(nil), // 1: gwanmun.payment.v1.GetBalanceResponse
-	(*v1.Transaction)(nil),     // 2: gwanmun.ledger.v1.Transaction
+	(EntryDirection)(0),                // 0: gwanmun.payment.v1.EntryDirection
+	(*GetBalanceRequest)(nil),          // 1: gwanmun.payment.v1.GetBalanceRequest
+	(*GetBalanceResponse)(nil),         // 2: gwanmun.payment.v1.GetBalanceResponse
+	(*ListAccountEntriesRequest)(nil),  // 3: gwanmun.payment.v1.ListAccountEntriesRequest
+	(*AccountEntry)(nil),               // 4: gwanmun.payment.v1.AccountEntry
+	(*ListAccountEntriesResponse)(nil), // 5: gwanmun.payment.v1.ListAccountEntriesResponse
+	(*v1.Transaction)(nil),             // 6: gwanmun.ledger.v1.Transaction
 }
 var file_gwanmun_payment_v1_account_service_proto_depIdxs = []int32{
-	2, // 0: gwanmun.payment.v1.GetBalanceResponse.transaction:type_name -> gwanmun.ledger.v1.Transaction
-	0, // 1: gwanmun.payment.v1.AccountService.GetBalance:input_type -> gwanmun.payment.v1.GetBalanceRequest
-	1, // 2: gwanmun.payment.v1.AccountService.GetBalance:output_type -> gwanmun.payment.v1.GetBalanceResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	6, // 0: gwanmun.payment.v1.GetBalanceResponse.transaction:type_name -> gwanmun.ledger.v1.Transaction
+	0, // 1: gwanmun.payment.v1.AccountEntry.direction:type_name -> gwanmun.payment.v1.EntryDirection
+	4, // 2: gwanmun.payment.v1.ListAccountEntriesResponse.entries:type_name -> gwanmun.payment.v1.AccountEntry
+	6, // 3: gwanmun.payment.v1.ListAccountEntriesResponse.transaction:type_name -> gwanmun.ledger.v1.Transaction
+	1, // 4: gwanmun.payment.v1.AccountService.GetBalance:input_type -> gwanmun.payment.v1.GetBalanceRequest
+	3, // 5: gwanmun.payment.v1.AccountService.ListAccountEntries:input_type -> gwanmun.payment.v1.ListAccountEntriesRequest
+	2, // 6: gwanmun.payment.v1.AccountService.GetBalance:output_type -> gwanmun.payment.v1.GetBalanceResponse
+	5, // 7: gwanmun.payment.v1.AccountService.ListAccountEntries:output_type -> gwanmun.payment.v1.ListAccountEntriesResponse
+	6, // [6:8] is the sub-list for method output_type
+	4, // [4:6] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_gwanmun_payment_v1_account_service_proto_init() }
@@ -179,13 +483,14 @@ func file_gwanmun_payment_v1_account_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gwanmun_payment_v1_account_service_proto_rawDesc), len(file_gwanmun_payment_v1_account_service_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   2,
+			NumEnums:      1,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_gwanmun_payment_v1_account_service_proto_goTypes,
 		DependencyIndexes: file_gwanmun_payment_v1_account_service_proto_depIdxs,
+		EnumInfos:         file_gwanmun_payment_v1_account_service_proto_enumTypes,
 		MessageInfos:      file_gwanmun_payment_v1_account_service_proto_msgTypes,
 	}.Build()
 	File_gwanmun_payment_v1_account_service_proto = out.File

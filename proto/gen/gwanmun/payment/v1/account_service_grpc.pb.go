@@ -19,7 +19,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AccountService_GetBalance_FullMethodName = "/gwanmun.payment.v1.AccountService/GetBalance"
+	AccountService_GetBalance_FullMethodName         = "/gwanmun.payment.v1.AccountService/GetBalance"
+	AccountService_ListAccountEntries_FullMethodName = "/gwanmun.payment.v1.AccountService/ListAccountEntries"
 )
 
 // AccountServiceClient is the client API for AccountService service.
@@ -34,6 +35,13 @@ type AccountServiceClient interface {
 	// CORE_UNREACHABLE, LEDGER_UNAVAILABLE, LINK_SATURATED, RATE_LIMITED,
 	// INTERNAL.
 	GetBalance(ctx context.Context, in *GetBalanceRequest, opts ...grpc.CallOption) (*GetBalanceResponse, error)
+	// ListAccountEntries asks the core what came into an account and went out of
+	// it, newest first. One call is one question to the core, which tells 181
+	// entries at most: of more it tells the newest, and the days before those are
+	// asked for by another call.
+	// Errors: those of GetBalance but CIRCUIT_OPEN: the core tells listings on a
+	// port of its own, which no circuit stands before.
+	ListAccountEntries(ctx context.Context, in *ListAccountEntriesRequest, opts ...grpc.CallOption) (*ListAccountEntriesResponse, error)
 }
 
 type accountServiceClient struct {
@@ -54,6 +62,16 @@ func (c *accountServiceClient) GetBalance(ctx context.Context, in *GetBalanceReq
 	return out, nil
 }
 
+func (c *accountServiceClient) ListAccountEntries(ctx context.Context, in *ListAccountEntriesRequest, opts ...grpc.CallOption) (*ListAccountEntriesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAccountEntriesResponse)
+	err := c.cc.Invoke(ctx, AccountService_ListAccountEntries_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccountServiceServer is the server API for AccountService service.
 // All implementations must embed UnimplementedAccountServiceServer
 // for forward compatibility.
@@ -66,6 +84,13 @@ type AccountServiceServer interface {
 	// CORE_UNREACHABLE, LEDGER_UNAVAILABLE, LINK_SATURATED, RATE_LIMITED,
 	// INTERNAL.
 	GetBalance(context.Context, *GetBalanceRequest) (*GetBalanceResponse, error)
+	// ListAccountEntries asks the core what came into an account and went out of
+	// it, newest first. One call is one question to the core, which tells 181
+	// entries at most: of more it tells the newest, and the days before those are
+	// asked for by another call.
+	// Errors: those of GetBalance but CIRCUIT_OPEN: the core tells listings on a
+	// port of its own, which no circuit stands before.
+	ListAccountEntries(context.Context, *ListAccountEntriesRequest) (*ListAccountEntriesResponse, error)
 	mustEmbedUnimplementedAccountServiceServer()
 }
 
@@ -78,6 +103,9 @@ type UnimplementedAccountServiceServer struct{}
 
 func (UnimplementedAccountServiceServer) GetBalance(context.Context, *GetBalanceRequest) (*GetBalanceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetBalance not implemented")
+}
+func (UnimplementedAccountServiceServer) ListAccountEntries(context.Context, *ListAccountEntriesRequest) (*ListAccountEntriesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAccountEntries not implemented")
 }
 func (UnimplementedAccountServiceServer) mustEmbedUnimplementedAccountServiceServer() {}
 func (UnimplementedAccountServiceServer) testEmbeddedByValue()                        {}
@@ -118,6 +146,24 @@ func _AccountService_GetBalance_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccountService_ListAccountEntries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAccountEntriesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccountServiceServer).ListAccountEntries(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccountService_ListAccountEntries_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccountServiceServer).ListAccountEntries(ctx, req.(*ListAccountEntriesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccountService_ServiceDesc is the grpc.ServiceDesc for AccountService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -128,6 +174,10 @@ var AccountService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetBalance",
 			Handler:    _AccountService_GetBalance_Handler,
+		},
+		{
+			MethodName: "ListAccountEntries",
+			Handler:    _AccountService_ListAccountEntries_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

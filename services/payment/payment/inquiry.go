@@ -1,0 +1,70 @@
+package payment
+
+import (
+	"context"
+	"time"
+
+	"github.com/gwanmun/gwanmun/pkg/account"
+	"github.com/gwanmun/gwanmun/pkg/corelink"
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+// inquiry is a question to the core that was let in, whatever it is about.
+type inquiry struct {
+	kind          ledger.Kind
+	client        ledger.ClientID
+	account       account.Number
+	correlationID string
+
+	id      tranid.ID
+	arrived time.Time
+}
+
+// number gives an inquiry its ID, unless its caller waits too short or there is
+// none to be had.
+func (s *Service) number(ctx context.Context, q *inquiry) error {
+	q.arrived = s.Now()
+	if err := s.timeLeft(ctx, q.arrived); err != nil {
+		return err
+	}
+	idCtx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow)
+	defer cancel()
+	id, _, err := s.ids.NextReserved(idCtx)
+	if err != nil {
+		return refuse(ledger.ReasonLedgerUnavailable, err)
+	}
+	q.id = id
+	return nil
+}
+
+// deadline is when an inquiry must have ended: its caller's time counts.
+func (s *Service) deadline(ctx context.Context, q *inquiry) time.Time {
+	deadline := q.arrived.Add(s.Flags.Deadline)
+	if callers, ok := ctx.Deadline(); ok && callers.Before(deadline) {
+		return callers
+	}
+	return deadline
+}
+
+// conclude judges what came of an inquiry and records it. It returns the row,
+// and a *ledger.Refusal for all but a success.
+func (s *Service) conclude(ctx context.Context, q *inquiry, answer ledger.Answer, res *corelink.Result) (ledger.Transaction, error) {
+	o := judge(q.kind, res, answer)
+	t := ledger.Transaction{
+		ID: q.id, Kind: q.kind, Status: o.status, Evidence: o.evidence,
+		Client: q.client, AccountMasked: q.account.Masked(), AccountHash: s.HashKey.Account(q.account),
+		Answer: o.answer, Reason: o.reason,
+		Elapsed: s.since(q.arrived), RequestedAt: stamp(q.arrived),
+		SentAt: stamp(res.SentAt), RespondedAt: stamp(res.AnsweredAt),
+		CorrelationID: q.correlationID,
+	}
+	s.record(ctx, &t)
+	switch {
+	case o.evidence == ledger.EvidenceNotSent:
+		return t, &ledger.Refusal{Reason: o.refusal, RetryAfter: o.retryAfter, Transaction: &t, Err: res.Err}
+	case t.Status != ledger.StatusSuccess:
+		return t, &ledger.Refusal{Reason: reasonFor(&t), Transaction: &t, Err: res.Err}
+	}
+	return t, nil
+}
