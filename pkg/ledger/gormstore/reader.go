@@ -173,7 +173,7 @@ func selected(query *gorm.DB, f *ledger.Filter) *gorm.DB {
 	where(f.Client != "" && !narrow, "client_id = ?", string(f.Client))
 	where(f.Client != "" && narrow, "CASE WHEN TRUE THEN client_id END = ?", string(f.Client))
 	where(len(f.Statuses) > 0, "status IN ?", names(f.Statuses))
-	where(!narrow && pending(f) != "", pending(f))
+	where(!narrow && ofPending(f) != "", ofPending(f))
 	where(len(f.Kinds) > 0, "kind IN ?", names(f.Kinds))
 	if f.NeedsReview != nil {
 		where(true, "needs_review = ?", *f.NeedsReview)
@@ -192,10 +192,10 @@ func selected(query *gorm.DB, f *ledger.Filter) *gorm.DB {
 	return query
 }
 
-// pending repeats a filter that only what is not final passes, in the words of the
+// ofPending repeats a filter that only what is not final passes, in the words of the
 // partial index that holds just that; it is empty for other filters. Of what is
 // pending there is little, and in all that is in the book it is hard to find.
-func pending(f *ledger.Filter) string {
+func ofPending(f *ledger.Filter) string {
 	switch {
 	case f.NeedsReview != nil && *f.NeedsReview:
 		return "status = 'UNKNOWN'"
