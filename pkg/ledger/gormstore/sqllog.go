@@ -21,8 +21,13 @@ type sqlLog struct {
 }
 
 // While it scans the result of a raw statement, GORM puts a recorder of its own
-// in our logger's place, and asks this variable of its package about values.
-func init() { logger.RecorderParamsFilter = withoutValues }
+// in our logger's place, and asks this variable of its package about values. What
+// it has against a type it tells a logger of its own, on the standard output, and
+// the caller too.
+func init() {
+	logger.RecorderParamsFilter = withoutValues
+	logger.Default = logger.Discard
+}
 
 func withoutValues(_ context.Context, text string, _ ...any) (string, []any) { return text, nil }
 
