@@ -193,17 +193,11 @@ func (s *Store) guardOrders(tx *gorm.DB, ins []*ledger.Intent) ([]*ledger.Intent
 
 // unbindKeys frees keys that this database transaction has bound.
 func (s *Store) unbindKeys(tx *gorm.DB, ins []*ledger.Intent) error {
-	if len(ins) == 0 {
-		return nil
-	}
-	clients, keys, ids := make([]string, len(ins)), make([]string, len(ins)), make([]string, len(ins))
+	rows := make([]clientRow, len(ins))
 	for i, in := range ins {
-		clients[i], keys[i], ids[i] = string(in.Client), string(in.Key), string(in.ID)
+		rows[i] = clientRow{client: string(in.Client), name: string(in.Key), id: string(in.ID)}
 	}
-	client, clientValue := s.dialect.among("client_id", clients)
-	key, keyValue := s.dialect.among("idempotency_key", keys)
-	id, idValue := s.dialect.among("transaction_id", ids)
-	return tx.Exec("DELETE FROM idempotency_keys WHERE "+client+" AND "+key+" AND "+id, clientValue, keyValue, idValue).Error
+	return s.deleteOf(tx, "idempotency_keys", "idempotency_key", rows)
 }
 
 // insertIntents stores the rows of intents whose keys are bound since then.

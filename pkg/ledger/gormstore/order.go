@@ -2,6 +2,8 @@ package gormstore
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"gorm.io/gorm"
 
@@ -40,4 +42,29 @@ func freeOrder(tx *gorm.DB, t *ledger.Transaction) error {
 	}
 	return tx.Exec("DELETE FROM order_guards WHERE client_id = ? AND order_id = ? AND transaction_id = ?",
 		string(t.Client), string(t.Order), string(t.ID)).Error
+}
+
+// clientRow is what a client has under a name, a key or an order, and for which
+// transaction.
+type clientRow struct {
+	client, name, id string
+}
+
+// deleteOf deletes rows of clients, each if it is for that transaction: with one
+// statement for a client, so that the primary key is searched for them and for no
+// more.
+func (s *Store) deleteOf(tx *gorm.DB, table, column string, rows []clientRow) error {
+	names, ids := make(map[string][]string), make(map[string][]string)
+	for _, r := range rows {
+		names[r.client], ids[r.client] = append(names[r.client], r.name), append(ids[r.client], r.id)
+	}
+	for _, client := range slices.Sorted(maps.Keys(names)) {
+		name, nameValue := s.dialect.among(column, names[client])
+		id, idValue := s.dialect.among("transaction_id", ids[client])
+		err := tx.Exec("DELETE FROM "+table+" WHERE client_id = ? AND "+name+" AND "+id, client, nameValue, idValue).Error
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

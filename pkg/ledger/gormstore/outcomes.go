@@ -221,17 +221,11 @@ func moveColumns(outcomes []*outcome, rows []transactionRow) []column {
 
 // freeOrders is freeOrder of many payments.
 func (s *Store) freeOrders(tx *gorm.DB, outcomes []*outcome) error {
-	var clients, orders, ids []string
+	var rows []clientRow
 	for _, o := range outcomes {
 		if t := &o.after; t.Order != "" && t.FreesOrder() {
-			clients, orders, ids = append(clients, string(t.Client)), append(orders, string(t.Order)), append(ids, string(t.ID))
+			rows = append(rows, clientRow{client: string(t.Client), name: string(t.Order), id: string(t.ID)})
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	client, clientValue := s.dialect.among("client_id", clients)
-	order, orderValue := s.dialect.among("order_id", orders)
-	id, idValue := s.dialect.among("transaction_id", ids)
-	return tx.Exec("DELETE FROM order_guards WHERE "+client+" AND "+order+" AND "+id, clientValue, orderValue, idValue).Error
+	return s.deleteOf(tx, "order_guards", "order_id", rows)
 }
