@@ -4,7 +4,7 @@ import "slices"
 
 // table is every mutation. A guard of DESIGN P10 that is added to the product is
 // to be added here too.
-var table = slices.Concat(circuitMutations, linkMutations, paymentMutations, ledgerMutations, resolveMutations, coreMutations)
+var table = slices.Concat(circuitMutations, linkMutations, paymentMutations, ledgerMutations, resolveMutations, coreMutations, numberMutations)
 
 // Where the tests of the guards are.
 const (
