@@ -101,7 +101,7 @@ func openGate(t *testing.T, code string) *gate {
 		Flags: payment.Flags{
 			Deadline: 5 * time.Second, SendWindow: 2 * time.Second, MinDeadline: 100 * time.Millisecond, AdoptMargin: 5 * time.Second, KeyLife: 24 * time.Hour,
 		},
-		Store: g.store, HashKey: hashKey, Core: g.core, Now: time.Now,
+		Store: g.store, HashKey: hashKey, Core: g.core, Listings: g.core, Now: time.Now,
 		Logger: logger, Registry: registry, Instance: "payment-test",
 	})
 	listeners := map[string]*bufconn.Listener{"grpc:1": bufconn.Listen(1 << 16), "admin:1": bufconn.Listen(1 << 16)}
