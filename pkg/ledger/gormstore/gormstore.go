@@ -100,9 +100,11 @@ type Store struct {
 	mu    sync.Mutex
 	state error // nil when the book is ready, else why it is not
 
-	// intents and outcomes are where those wait who write the rows of payments.
-	intents  *line[*ledger.Intent, ledger.Admission]
-	outcomes *line[*ledger.Change, ledger.Transaction]
+	// intents, outcomes and decisions are where those wait who write the rows of
+	// payments.
+	intents   *line[*ledger.Intent, ledger.Admission]
+	outcomes  *line[*ledger.Change, ledger.Transaction]
+	decisions *line[*decision, ledger.Transaction]
 
 	// failed is the last write that failed, until a probe succeeds.
 	failed atomic.Pointer[error]
@@ -204,6 +206,7 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 	rows := batchRows(o.Registry)
 	s.intents = newLine(rows.WithLabelValues("intent"), s.writeIntents)
 	s.outcomes = newLine(rows.WithLabelValues("outcome"), s.writeOutcomes)
+	s.decisions = newLine(rows.WithLabelValues("decision"), s.writeDecisions)
 	return s, nil
 }
 
@@ -229,6 +232,7 @@ func (s *Store) Close() error {
 	s.setState(errClosed)
 	s.intents.close()
 	s.outcomes.close()
+	s.decisions.close()
 	pool, err := s.db.DB()
 	if err != nil {
 		return fmt.Errorf("close ledger: %w", err)

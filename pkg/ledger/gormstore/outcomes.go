@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -85,7 +86,7 @@ func (s *Store) prepareMoves(
 	for id := range changes {
 		failed[id] = ledger.ErrNotFound // unless it is found
 	}
-	err = s.lockRows(tx, changes, func(row *clockedRow) {
+	err = s.lockRows(tx, slices.Collect(maps.Keys(changes)), func(row *clockedRow) {
 		id := tranid.ID(row.Row.TransactionID)
 		o, err := prepareMove(row, changes[id])
 		if failed[id] = err; err == nil {
@@ -113,9 +114,9 @@ func prepareMove(row *clockedRow, c *ledger.Change) (*outcome, error) {
 
 // lockRows reads rows that are to be changed, in the order of their IDs, and the
 // clock after each was locked.
-func (s *Store) lockRows(tx *gorm.DB, changes map[tranid.ID]*ledger.Change, read func(*clockedRow)) error {
+func (s *Store) lockRows(tx *gorm.DB, wanted []tranid.ID, read func(*clockedRow)) error {
 	var days, ids []string
-	for id := range changes {
+	for _, id := range wanted {
 		if day := id.Date(); !day.IsZero() { // PostgreSQL takes what is no day for a mistake
 			ids = append(ids, string(id))
 			days = append(days, day.String())

@@ -197,34 +197,26 @@ const (
 	whileUnknown = byID + " AND status IS NOT DISTINCT FROM 'UNKNOWN'"
 )
 
-// Decide implements ledger.Queue.
+// Decide implements ledger.Queue. Decisions that come at once are stored together.
 func (s *Store) Decide(
 	ctx context.Context, id tranid.ID, by ledger.Actor, detail string,
 ) (ledger.Transaction, error) {
-	var t ledger.Transaction
-	err := s.write(ctx, "decide on "+string(id), func(tx *gorm.DB) (err error) {
-		var now time.Time
-		t, now, err = s.lockTransaction(tx, id)
-		switch {
-		case err != nil:
-			return err
-		case !t.Decidable():
-			return &ledger.LostError{Current: t}
-		case t.Decision == ledger.DecisionCancel:
-			return nil
-		}
-		result := tx.Exec("UPDATE transactions SET decision = ? WHERE "+whileUnknown+" AND decision = ''",
-			ledger.DecisionCancel.String(), id.Date().String(), string(id))
-		if err := one(result, &ledger.LostError{Current: t}); err != nil {
-			return err
-		}
-		t.Decision = ledger.DecisionCancel
-		return appendEvents(tx, ledger.NewEvent(t.Status, t.Status, 0, now, by, detail), id)
+	d := &decision{id: id, by: by, detail: detail}
+	doing := "decide on " + string(id)
+	return together(ctx, s, s.decisions, d, asking[ledger.Transaction]{
+		doing: doing,
+		alone: func(ctx context.Context, _ error) (t ledger.Transaction, err error) {
+			err = s.write(ctx, doing, func(tx *gorm.DB) error {
+				replies, err := s.decideMany(tx, []*decision{d})
+				if err != nil {
+					return err
+				}
+				t = replies[0].answer
+				return replies[0].err
+			})
+			return t, err
+		},
 	})
-	if err != nil {
-		return ledger.Transaction{}, err
-	}
-	return t, nil
 }
 
 // Postpone implements ledger.Queue. It reads no row unless it has lost, so that

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
 var postponeCases = []conformance{
@@ -25,6 +26,7 @@ var decisionCases = []conformance{
 	{"decision on what is not an unknown payment is lost", decisionIsLost},
 	{"decision and success at once: one is stored", decisionRace},
 	{"decision keeps the lease", decisionKeepsLease},
+	{"decisions on many rows at once are each row's own", decisionsOnMany},
 }
 
 // postpone makes a postponement that must be made, by the resolver.
@@ -188,6 +190,43 @@ func decisionsAtOnce(b *book) {
 	})
 	if n := len(b.events(id)); n != 3 {
 		b.Errorf("%d events, want 3", n)
+	}
+}
+
+// decisionsOnMany decides twice on each of many rows, of which some cannot be.
+func decisionsOnMany(b *book) {
+	const rows = 32
+	var ids [rows]tranid.ID
+	for i := range ids {
+		ids[i] = b.unknown().ID
+		if i%4 == 1 {
+			b.move(ids[i], toCanceled)
+		}
+		if i%4 == 2 {
+			ids[i] = tranid.New(ids[i].Date(), int64(900_000_000+i))
+		}
+	}
+	together(2*rows, func(n int) {
+		i := n % rows
+		t, err := b.Decide(b.ctx, ids[i], resolver, "cancel it")
+		switch {
+		case i%4 == 1:
+			b.lostTo(err, b.get(ids[i]))
+		case i%4 == 2:
+			if !errors.Is(err, ledger.ErrNotFound) {
+				b.Errorf("row %d, which is not there: %v", i, err)
+			}
+		case err != nil || t.ID != ids[i] || t.Decision != ledger.DecisionCancel:
+			b.Errorf("row %d: decided %q on %s, error %v", i, t.Decision, t.ID, err)
+		}
+	})
+	for i, id := range ids {
+		if want := []int{3, 3, 0, 3}[i%4]; len(b.events(id)) != want {
+			b.Errorf("row %d has %d events, want %d", i, len(b.events(id)), want)
+		}
+		if i%4 == 0 && b.get(id).Decision != ledger.DecisionCancel {
+			b.Errorf("row %d is not decided", i)
+		}
 	}
 }
 
