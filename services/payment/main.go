@@ -101,7 +101,7 @@ func run(ctx context.Context, args []string) error {
 	if err := server.Listen(ctx); err != nil {
 		return errors.Join(err, store.Close())
 	}
-	service.Warm()
+	service.Warm() //nolint:contextcheck // it is for all callers, and Drain ends it
 	served := server.Serve(ctx)
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer cancel()

@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -190,17 +191,12 @@ func TestReasonFor_EveryState(t *testing.T) {
 	for _, status := range append([]ledger.Status{0, 99}, ledger.Statuses...) {
 		for evidence := ledger.Evidence(0); evidence <= ledger.EvidenceOperator; evidence++ {
 			row := ledger.Transaction{Status: status, Evidence: evidence}
-			want := ledger.ReasonOutcomeUnknown
-			switch status {
-			case ledger.StatusRequested:
-				want = ledger.ReasonInProgress
-			case ledger.StatusCanceled:
-				want = ledger.ReasonPaymentCanceled
-			case ledger.StatusFailed:
-				want = ledger.ReasonNotExecuted
-				if known, ok := failed[evidence]; ok {
-					want = known
-				}
+			want, known := map[ledger.Status]ledger.Reason{
+				ledger.StatusRequested: ledger.ReasonInProgress, ledger.StatusCanceled: ledger.ReasonPaymentCanceled,
+				ledger.StatusFailed: cmp.Or(failed[evidence], ledger.ReasonNotExecuted),
+			}[status]
+			if !known {
+				want = ledger.ReasonOutcomeUnknown
 			}
 			got, err := reply(row, true)
 			var refusal *ledger.Refusal
