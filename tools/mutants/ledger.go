@@ -6,6 +6,8 @@ const (
 	memQueue    = "pkg/ledger/memstore/queue.go"
 	gormWriter  = "pkg/ledger/gormstore/writer.go"
 	gormQueue   = "pkg/ledger/gormstore/queue.go"
+	gormBatch   = "pkg/ledger/gormstore/intents.go"
+	gormMoves   = "pkg/ledger/gormstore/outcomes.go"
 	conformance = "Conformance_SQLite"
 )
 
@@ -89,5 +91,50 @@ var ledgerMutations = []mutation{
 		},
 		tests:    some(gormstore, "Conformance_PostgreSQL|Instances"),
 		postgres: true, // SQLite writes one after the other anyway
+	},
+	{
+		name: "order guard off, memory", guard: "an order is paid once",
+		edits: swap(memWriter, "if holder, taken := s.orders[order]; taken {", "if holder, taken := s.orders[order]; taken && in.Order == \"\" {"),
+		tests: some(memstore, "Conformance"),
+	},
+	{
+		name: "order guard off, SQL", guard: "an order is paid once",
+		edits: swap("pkg/ledger/gormstore/order.go", "result.RowsAffected == 1 {", "result.RowsAffected <= 1 {"),
+		tests: some(gormstore, conformance),
+	},
+	{
+		name: "order guard off in a batch", guard: "an order is paid once",
+		edits: swap(gormBatch, "return in.Order != \"\" && !guarded[in.ID] }", "return in.Order == \"\" && guarded[in.ID] }"),
+		tests: some(gormstore, "Batch_EqualKeys"),
+	},
+	{
+		name: "order let go with UNKNOWN", guard: "an order is paid once: in doubt it is held",
+		edits: swap("pkg/ledger/row.go", "return t.Status == StatusFailed || t.Status == StatusCanceled", "return t.Status != StatusSuccess"),
+		tests: some(memstore, "Conformance"),
+	},
+	{
+		name: "key lives no longer than its life", guard: "the key lives until its transaction is final",
+		edits: swap("pkg/ledger/row.go", "t.NeverSent() || t.Status.Final() && !now.Before(expires)", "t.NeverSent() || !now.Before(expires)"),
+		tests: some(memstore, "Conformance"),
+	},
+	{
+		name: "outcome compare-and-set off in a batch", guard: "outcome compare-and-set",
+		edits: swap(gormMoves, "\n	AND status IS NOT DISTINCT FROM was_status AND decision = was_decision", ""),
+		tests: some(gormstore, "Batch_MoveOfARowThatChanged"),
+	},
+	{
+		name: "bad outcome takes its batch with it", guard: "a bad row harms no other",
+		edits: swap(gormMoves, "len(batch) == 1 && s.isVerdict(err):", "s.isVerdict(err):"),
+		tests: some(gormstore, "Batch_BadRow"),
+	},
+	{
+		name: "bad row takes what is recorded with it", guard: "a bad row harms no other",
+		edits: swap(gormWriter, "if err == nil || !s.isVerdict(err) {", "if err == nil || err != nil {"),
+		tests: some(gormstore, conformance),
+	},
+	{
+		name: "equal keys of a batch are one payment", guard: "same key, other body: conflict",
+		edits: swap(gormBatch, "case lead.Fingerprint != in.Fingerprint:", "case false:"),
+		tests: some(gormstore, "Batch_EqualKeys"),
 	},
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"gorm.io/gorm"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
@@ -379,6 +380,56 @@ func TestBatch_MovesThatLoseAreToldTheStateThatWon(t *testing.T) {
 		r := s.moveAtOnceAgain(noActor, success(numbered(4).ID))
 		if !errors.Is(r[0].err, ledger.ErrInvalidRow) || r[1].err != nil {
 			s.t.Errorf("without an actor: %v, and then %v", r[0].err, r[1].err)
+		}
+	})
+}
+
+// The rows of a batch are locked when they are read; should they ever not be, the
+// update finds out.
+func TestBatch_MoveOfARowThatChangedIsNotStored(t *testing.T) {
+	eachShelf(t, func(s *shelf) {
+		s.mustCreate(numbered(1), numbered(2), numbered(3))
+		stale := map[tranid.ID]*outcome{}
+		note := func(c ledger.Change) {
+			o := &outcome{event: c.Event(someTime)}
+			var err error
+			if o.before, err = s.Get(t.Context(), c.ID); err != nil {
+				s.t.Fatal(err)
+			}
+			o.after = o.before
+			if made, err := c.Apply(&o.after, someTime); !made || err != nil {
+				s.t.Fatalf("made %t, error %v", made, err)
+			}
+			stale[c.ID] = o
+		}
+		unknown := ledger.Change{From: ledger.StatusRequested, To: ledger.StatusUnknown, By: planner}
+		move := func(c ledger.Change, n int) ledger.Change {
+			c.ID = numbered(n).ID
+			if _, err := s.Transition(t.Context(), c); err != nil {
+				s.t.Fatal(err)
+			}
+			return c
+		}
+		note(success(numbered(1).ID))
+		move(unknown, 1) // another status
+		move(unknown, 2)
+		late := success(numbered(2).ID)
+		late.From = ledger.StatusUnknown
+		note(late)
+		if _, err := s.Decide(t.Context(), late.ID, planner, ""); err != nil { // another decision
+			s.t.Fatal(err)
+		}
+		note(success(numbered(3).ID))
+		if err := s.transact(t.Context(), func(tx *gorm.DB) error { return s.storeMoves(tx, stale) }); err != nil {
+			s.t.Fatal(err)
+		}
+		for n, events := range map[int]int{1: 2, 2: 3, 3: 2} {
+			o := stale[numbered(n).ID]
+			want, err := s.Get(t.Context(), o.after.ID)
+			if err != nil || o.stored != (n == 3) || o.stored != (want == o.after) {
+				s.t.Errorf("%d: stored %t, as %+v, error %v", n, o.stored, want, err)
+			}
+			s.stored(want, events)
 		}
 	})
 }
