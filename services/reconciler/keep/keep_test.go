@@ -196,7 +196,7 @@ func TestKeeper_RetiresADayOnceItIsOlderThanWhatIsRetained(t *testing.T) {
 		if !w.has(old[0]) {
 			t.Error("retired too early")
 		}
-		w.run(time.Second + 2*interval)
+		w.run(time.Second + interval)
 		for _, id := range old {
 			if w.has(id) {
 				t.Fatalf("%s is still there", id)

@@ -10,10 +10,13 @@ import (
 )
 
 // retire deletes all days that may go, the oldest first, and passes over those
-// that are held.
+// that are held. Ended keys go first, since they hold their day.
 func (k *Keeper) retire(ctx context.Context) error {
 	if off := k.clockOff(); off >= clockStep {
 		return fmt.Errorf("the clock was set by %s while the process ran: no day is retired before a restart", off.Round(time.Second))
+	}
+	if err := k.purge(ctx); err != nil {
+		return err
 	}
 	o := ledger.RetireOptions{
 		RetainDays: k.opts.Flags.RetainDays, Today: tranid.DateOf(k.opts.Now()), Limit: rowsPerStep,
