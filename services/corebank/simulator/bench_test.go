@@ -8,6 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gwanmun/gwanmun/pkg/corelink"
+	corelisting "github.com/gwanmun/gwanmun/pkg/corelink/listing"
 	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
 )
 
@@ -104,9 +108,10 @@ func BenchmarkSQLiteBook_Append(b *testing.B) {
 	}
 }
 
-// BenchmarkBank_BookPage measures the last page of a day of a million payments,
-// whose IDs came from several instances' blocks.
-func BenchmarkBank_BookPage(b *testing.B) {
+// bookOfAMillion is a bank that did a million payments of a day, whose IDs came
+// from several instances' blocks.
+func bookOfAMillion(b *testing.B) (bank *Bank, pages int64) {
+	b.Helper()
 	const payments, blocks, instances = 1_000_000, 1000, 4
 	bank, err := Open(b.Context(), NewMemoryBook(), Rules{}, time.Now)
 	if err != nil {
@@ -120,13 +125,49 @@ func BenchmarkBank_BookPage(b *testing.B) {
 			}
 		}
 	}
+	return bank, payments/telegram.BookAnswerMaxRecords + 1
+}
+
+// BenchmarkBank_BookPage measures the last full page of a day of a million
+// payments.
+func BenchmarkBank_BookPage(b *testing.B) {
+	bank, pages := bookOfAMillion(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		q := listing{request: request{mti: telegram.BookRequestMTI}, day: today, page: payments/telegram.BookAnswerMaxRecords - 1}
+		q := listing{request: request{mti: telegram.BookRequestMTI}, day: today, page: pages - 2}
 		if out, err := bank.list(q, ""); err != nil || len(out) != telegram.BookAnswerMaxLength {
 			b.Fatal(len(out), err)
 		}
 	}
+}
+
+// BenchmarkServer_ReadBook measures a whole day of a million payments, page
+// after page, as settlement reads it over TCP.
+func BenchmarkServer_ReadBook(b *testing.B) {
+	bank, pages := bookOfAMillion(b)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = NewServer(bank, Options{}).ServeListings(b.Context(), l) })
+	b.Cleanup(serving.Wait)
+	where := corelisting.Flags{ListingAddr: []string{l.Addr().String()}}
+	flags := where.Over(corelink.Flags{ReadTimeout: 3 * time.Second, ConnectTimeout: 2 * time.Second, PoolSize: 1})
+	link, err := corelink.NewTCP(flags, corelisting.Pool, corelink.NewMetrics(prometheus.NewRegistry()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	client := corelisting.New(link, flags, time.Now)
+	b.ReportAllocs()
+	for b.Loop() {
+		for page := range pages {
+			if _, err := client.Book(b.Context(), today, page); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(pages)*float64(b.N)/b.Elapsed().Seconds(), "pages/s")
 }
 
 // BenchmarkBank_Debit measures a payment without the book's disk: what listings

@@ -139,14 +139,14 @@ func TestEntries_TheCallersTimeCounts(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		_, err := h.list(ctx, "1")
-		refusalOf(t, err, ledger.ReasonOutcomeUnknown)
+		_ = refusalOf(t, err, ledger.ReasonOutcomeUnknown)
 		if took := time.Since(start); took != time.Second {
 			t.Errorf("took %v", took)
 		}
 		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		_, err = h.list(short, "1")
-		refusalOf(t, err, ledger.ReasonDeadlineTooShort)
+		_ = refusalOf(t, err, ledger.ReasonDeadlineTooShort)
 	})
 }
 
@@ -161,14 +161,14 @@ func TestEntries_MoreThanThePlacesAreRefused(t *testing.T) {
 		}()
 		synctest.Wait()
 		_, err := h.list(t.Context(), "1")
-		refusalOf(t, err, ledger.ReasonLinkSaturated)
-		refusalOf(t, <-first, ledger.ReasonOutcomeUnknown)
+		_ = refusalOf(t, err, ledger.ReasonLinkSaturated)
+		_ = refusalOf(t, <-first, ledger.ReasonOutcomeUnknown)
 	})
 }
 
 func TestEntries_WhatNoTelegramCanCarryIsAFaultOfOurs(t *testing.T) {
 	inHouseWithListings(t, simulator.Fault{}, errors.New("dialed"), func(t *testing.T, h *house, _ *bank) {
 		_, err := h.service.Entries(t.Context(), payment.EntriesRequest{Client: client, Account: number(t, "1"), Max: 1})
-		refusalOf(t, err, ledger.ReasonInternal)
+		_ = refusalOf(t, err, ledger.ReasonInternal)
 	})
 }
