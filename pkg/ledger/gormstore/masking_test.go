@@ -108,10 +108,13 @@ func (c *canary) find(text string) string {
 	for start := 0; start+c.run <= len(c.secret); start++ {
 		run := c.secret[start : start+c.run]
 		quoted := strconv.Quote(string(run))
+		decimals, hexes := make([]string, len(run)), make([]string, len(run))
+		for i, b := range run {
+			decimals[i], hexes[i] = strconv.Itoa(int(b)), fmt.Sprintf("%#x", b)
+		}
 		forms := []string{
 			string(run), quoted[1 : len(quoted)-1], fmt.Sprintf("%x", run), fmt.Sprintf("%X", run), fmt.Sprintf("% x", run),
-			strings.Trim(fmt.Sprint(run), "[]"), strings.ReplaceAll(strings.Trim(fmt.Sprint(run), "[]"), " ", ","),
-			strings.ReplaceAll(strings.Trim(fmt.Sprint(run), "[]"), " ", ", "), strings.Trim(fmt.Sprintf("%#v", run), "[]byte{}"),
+			strings.Join(decimals, " "), strings.Join(decimals, ","), strings.Join(decimals, ", "), strings.Join(hexes, ", "),
 			base64.StdEncoding.EncodeToString(run[:c.run/3*3]),
 		}
 		for _, form := range forms {
