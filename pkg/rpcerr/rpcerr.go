@@ -85,6 +85,9 @@ func Reason(ctx context.Context, err error) (ledger.Reason, bool) {
 
 // refusalIn is the refusal that err is or wraps; nil if there is none.
 func refusalIn(err error) *ledger.Refusal {
+	if err == nil { // most calls: what errors.As is given would be allocated for them, too
+		return nil
+	}
 	var refusal *ledger.Refusal
 	if errors.As(err, &refusal) {
 		return refusal

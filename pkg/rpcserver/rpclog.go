@@ -99,6 +99,9 @@ func fieldNames(c *call) string {
 
 // transactionID is that of the row that an answer or a refusal is about.
 func transactionID(c *call) string {
+	if c.err == nil {
+		return c.transactionID
+	}
 	var refusal *ledger.Refusal
 	if errors.As(c.err, &refusal) && refusal.Transaction != nil {
 		return string(refusal.Transaction.ID)

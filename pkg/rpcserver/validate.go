@@ -61,13 +61,14 @@ func (v *validator) check(request any) error {
 		return err
 	}
 	err := v.rules.Validate(message, protovalidate.WithFailFast())
-	if err != nil && protobuf.Size(message) <= manyFaults {
+	if err == nil { // before faults is there: errors.As would have it allocated for every call
+		return nil
+	}
+	if protobuf.Size(message) <= manyFaults {
 		err = v.rules.Validate(message)
 	}
 	var faults *protovalidate.ValidationError
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &faults):
 		return &ledger.Refusal{Reason: ledger.ReasonInvalidRequest, Fields: violations(faults)}
 	default:

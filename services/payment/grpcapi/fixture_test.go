@@ -88,7 +88,7 @@ type gate struct {
 }
 
 // openGate serves until the test ends. The core answers with code.
-func openGate(t *testing.T, code string) *gate {
+func openGate(t testing.TB, code string) *gate {
 	t.Helper()
 	g := &gate{core: &core{}, store: memstore.New(time.Now)}
 	g.core.code.Store(code)
@@ -127,7 +127,7 @@ func openGate(t *testing.T, code string) *gate {
 	return g
 }
 
-func (g *gate) serve(t *testing.T, service *payment.Service, listener *bufconn.Listener) {
+func (g *gate) serve(t testing.TB, service *payment.Service, listener *bufconn.Listener) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)

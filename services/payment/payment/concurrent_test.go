@@ -107,6 +107,30 @@ func TestCreate_ConcurrentCallsAfterNothingWasSent(t *testing.T) {
 	})
 }
 
+// The same over two processes: one of all those that waited binds the key anew,
+// and the others wait on that one, wherever it runs.
+func TestCreate_CallsOfTwoProcessesAfterNothingWasSent(t *testing.T) {
+	unreachable := after(time.Second, ends(corelink.SentNone, corelink.ErrConnect))
+	inHouse(t, inTurn(unreachable, after(900*time.Millisecond, answers("0000"))), nil, func(t *testing.T, h *house) {
+		here := h.waiting(h.service, 25)
+		there := h.waiting(h.twin(), 25)
+		refusals, successes := 0, map[tranid.ID]int{}
+		for _, e := range append(here(), there()...) {
+			switch e.reason {
+			case 0:
+				successes[e.id]++
+			case ledger.ReasonCoreUnreachable:
+				refusals++
+			default:
+				t.Errorf("ended with %s", e.reason)
+			}
+		}
+		if refusals != 1 || len(successes) != 1 || successes[h.bound().ID] != 49 || len(h.core.frames()) != 1 {
+			t.Errorf("%d refusals, successes %v, frames %v", refusals, successes, h.core.frames())
+		}
+	})
+}
+
 // A core that stays away is not tried by each of those that wait.
 func TestCreate_ConcurrentCallsTryTwiceAtMost(t *testing.T) {
 	inHouse(t, after(time.Second, ends(corelink.SentNone, corelink.ErrConnect)), nil, func(t *testing.T, h *house) {
