@@ -23,6 +23,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/access"
 	"github.com/gwanmun/gwanmun/pkg/cmdline"
 	"github.com/gwanmun/gwanmun/pkg/corelink"
+	"github.com/gwanmun/gwanmun/pkg/corelink/listing"
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 	"github.com/gwanmun/gwanmun/pkg/ledger/gormstore"
 	"github.com/gwanmun/gwanmun/pkg/opsapi"
@@ -32,6 +33,7 @@ import (
 	"github.com/gwanmun/gwanmun/services/reconciler/grpcapi"
 	"github.com/gwanmun/gwanmun/services/reconciler/keep"
 	"github.com/gwanmun/gwanmun/services/reconciler/resolve"
+	"github.com/gwanmun/gwanmun/services/reconciler/settlement"
 )
 
 // config is every flag of the command.
@@ -41,13 +43,17 @@ type config struct {
 	Core    corelink.Flags  `embed:""`
 	Resolve resolve.Flags   `embed:""`
 	Keep    keep.Flags      `embed:""`
+	Listing listing.Flags   `embed:""`
+
+	Settlement settlement.Flags `embed:""`
 
 	Resilience resilience.Flags `embed:""`
 }
 
 // Validate is called when the flags are read.
 func (c *config) Validate() error {
-	return errors.Join(c.Server.Validate(), c.Core.Validate(), c.Resolve.Validate(), c.Keep.Validate(), c.Resilience.Validate())
+	return errors.Join(c.Server.Validate(), c.Core.Validate(), c.Resolve.Validate(), c.Keep.Validate(), c.Resilience.Validate(),
+		c.Listing.Validate(), c.Settlement.Validate())
 }
 
 func (c *config) exchangeTime() time.Duration { return c.Core.ConnectTimeout + c.Core.ReadTimeout }
@@ -68,13 +74,17 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("open ledger: %w", err)
 	}
-	if addr := cfg.Core.Exposed(); addr != "" {
-		logger.WarnContext(ctx, "telegrams leave this machine in the clear: --core-tls is off", "core_addr", addr)
+	listingFlags := cfg.Listing.Over(cfg.Core)
+	for _, flags := range []corelink.Flags{cfg.Core, listingFlags} {
+		if addr := flags.Exposed(); addr != "" {
+			logger.WarnContext(ctx, "telegrams leave this machine in the clear: --core-tls is off", "core_addr", addr)
+		}
 	}
 	links := corelink.NewMetrics(registry)
 	request, badRequest := corelink.NewTCP(cfg.Core, resilience.CoreRequest, links)
 	query, badQuery := corelink.NewTCP(cfg.Core, resilience.CoreQuery, links)
-	if err := errors.Join(badRequest, badQuery); err != nil {
+	listings, badListing := corelink.NewTCP(listingFlags, listing.Pool, links)
+	if err := errors.Join(badRequest, badQuery, badListing); err != nil {
 		return errors.Join(fmt.Errorf("reach the core: %w", err), store.Close())
 	}
 	core := resilience.New(resilience.Options{
@@ -87,6 +97,10 @@ func run(ctx context.Context, args []string) error {
 		StopGrace: cfg.Server.ShutdownTimeout / 2,
 		Instance:  instance, Logger: logger, Registry: registry, Now: time.Now, Random: rand.Float64,
 	})
+	settler := settlement.New(settlement.Options{
+		Flags: cfg.Settlement, Store: store, Resolver: resolver, Ghosts: resolver.Ghosts(), Key: hashKey,
+		Book: settlement.CoreBook(listing.New(listings, listingFlags, time.Now)), Instance: instance, Logger: logger, Registry: registry, Now: time.Now,
+	})
 	keeper := newKeeper(&cfg, store, logger, registry)
 	server, err := rpcserver.New(rpcserver.Options{
 		Flags: cfg.Server, Logger: logger, Registry: registry, Ready: resolver.Ready,
@@ -97,7 +111,7 @@ func run(ctx context.Context, args []string) error {
 		},
 		Register: func(r grpc.ServiceRegistrar) {
 			ledgerv1.RegisterLedgerServiceServer(r, opsapi.NewLedgerServer(store, hashKey, time.Now))
-			grpcapi.Register(r, resolver, instance)
+			grpcapi.Register(r, grpcapi.UseCases{Resolver: resolver, Settler: settler, Settlements: store, Instance: instance})
 			circuitv1.RegisterCircuitServiceServer(r, opsapi.NewCircuitServer(core))
 		},
 	})
@@ -109,12 +123,12 @@ func run(ctx context.Context, args []string) error {
 	}
 	sweeping, stopSweeping := context.WithCancel(ctx)
 	defer stopSweeping()
-	swept := runAll(sweeping, resolver.Run, keeper.Run)
+	swept := runAll(sweeping, resolver.Run, keeper.Run, settler.Run)
 	served := server.Serve(ctx)
 	stopSweeping()
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer cancel()
-	err = errors.Join(served, shutdown(budget, server, swept), request.Close(), query.Close(), store.Close())
+	err = errors.Join(served, shutdown(budget, server, swept), request.Close(), query.Close(), listings.Close(), store.Close())
 	return cmdline.Stopped(ctx, logger, err)
 }
 

@@ -23,16 +23,28 @@ type Resolver interface {
 	ResolveOne(ctx context.Context, id tranid.ID, by ledger.Actor) (resolve.Report, error)
 }
 
-// Register puts ReconciliationService on a server. instance names the process
-// in the history.
-func Register(r grpc.ServiceRegistrar, resolver Resolver, instance string) {
-	reconciliationv1.RegisterReconciliationServiceServer(r, &server{resolver: resolver, instance: instance})
+// UseCases are what the service puts on gRPC. Every field is required.
+type UseCases struct {
+	Resolver    Resolver
+	Settler     Settler
+	Settlements SettlementBook
+	// Instance names the process in the history.
+	Instance string
+}
+
+// Register puts ReconciliationService on a server.
+func Register(r grpc.ServiceRegistrar, u UseCases) {
+	reconciliationv1.RegisterReconciliationServiceServer(r, &server{
+		resolver: u.Resolver, settler: u.Settler, settlements: u.Settlements, instance: u.Instance,
+	})
 }
 
 type server struct {
 	reconciliationv1.UnimplementedReconciliationServiceServer
-	resolver Resolver
-	instance string
+	resolver    Resolver
+	settler     Settler
+	settlements SettlementBook
+	instance    string
 }
 
 // ResolveTransaction implements reconciliationv1.ReconciliationServiceServer.
@@ -61,6 +73,8 @@ func refusalOf(err error) error {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		return &ledger.Refusal{Reason: ledger.ReasonTransactionNotFound, Err: err}
+	case errors.Is(err, ledger.ErrRunNotFound), errors.Is(err, ledger.ErrDiscrepancyNotFound):
+		return &ledger.Refusal{Reason: ledger.ReasonRunNotFound, Err: err}
 	case errors.Is(err, ledger.ErrUnavailable):
 		return &ledger.Refusal{Reason: ledger.ReasonLedgerUnavailable, Err: err}
 	default:

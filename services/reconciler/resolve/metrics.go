@@ -53,6 +53,10 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	return m
 }
 
+// Ghosts counts evidence from the core that contradicts a final transaction, by
+// whomever it is found.
+func (r *Resolver) Ghosts() prometheus.Counter { return r.metrics.ghosts }
+
 func (m *metrics) resolved(to ledger.Status, method ledger.Method) {
 	m.resolutions.WithLabelValues(to.String(), method.String()).Inc()
 }

@@ -28,7 +28,19 @@ type Report struct {
 //
 // Errors: ledger.ErrNotFound, ledger.ErrUnavailable, and faults of ours.
 func (r *Resolver) ResolveOne(ctx context.Context, id tranid.ID, by ledger.Actor) (Report, error) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), r.rowTime()+ledgerTime)
+	return r.resolveOne(context.WithoutCancel(ctx), id, by)
+}
+
+// ResolveWhile is ResolveOne for work that this process does for itself: once ctx
+// has ended, it goes on for StopGrace at most.
+func (r *Resolver) ResolveWhile(ctx context.Context, id tranid.ID, by ledger.Actor) (Report, error) {
+	ctx, stop := outlive(ctx, r.opts.StopGrace)
+	defer stop()
+	return r.resolveOne(ctx, id, by)
+}
+
+func (r *Resolver) resolveOne(ctx context.Context, id tranid.ID, by ledger.Actor) (Report, error) {
+	ctx, stop := context.WithTimeout(ctx, r.rowTime()+ledgerTime)
 	defer stop()
 	claim, err := r.store.ClaimOne(ctx, id, r.opts.Flags.Lease, by)
 	if err != nil {

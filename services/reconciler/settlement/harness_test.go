@@ -100,7 +100,7 @@ func (b *paperBook) Page(_ context.Context, day tranid.Date, page int) ([]Record
 // resolving is a Resolver that does what a test says.
 type resolving func(ctx context.Context, id tranid.ID) error
 
-func (f resolving) ResolveOne(ctx context.Context, id tranid.ID, _ ledger.Actor) (resolve.Report, error) {
+func (f resolving) ResolveWhile(ctx context.Context, id tranid.ID, _ ledger.Actor) (resolve.Report, error) {
 	return resolve.Report{}, f(ctx, id)
 }
 

@@ -197,7 +197,7 @@ func (s *Service) feed(ctx context.Context, day tranid.Date, ids chan<- tranid.I
 func (s *Service) resolve(ctx context.Context, id tranid.ID) {
 	by := ledger.Actor{Name: ledger.ActorReconciler, Instance: s.opts.Instance}
 	err := guarded(func() error {
-		_, err := s.opts.Resolver.ResolveOne(ctx, id, by)
+		_, err := s.opts.Resolver.ResolveWhile(ctx, id, by)
 		return err
 	})
 	if err != nil {

@@ -47,9 +47,10 @@ type Store interface {
 	AppendEvent(ctx context.Context, id tranid.ID, evidence ledger.Evidence, by ledger.Actor, detail string) error
 }
 
-// Resolver makes one attempt at one UNKNOWN transaction.
+// Resolver makes one attempt at one UNKNOWN transaction, and ends it soon after ctx
+// has ended.
 type Resolver interface {
-	ResolveOne(ctx context.Context, id tranid.ID, by ledger.Actor) (resolve.Report, error)
+	ResolveWhile(ctx context.Context, id tranid.ID, by ledger.Actor) (resolve.Report, error)
 }
 
 // Flags are the settings of settlement.

@@ -14,6 +14,7 @@ import (
 	v1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -25,6 +26,184 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// RunState is how far a settlement run is.
+type RunState int32
+
+const (
+	// Not set; never sent.
+	RunState_RUN_STATE_UNSPECIFIED RunState = 0
+	// It is comparing.
+	RunState_RUN_STATE_RUNNING RunState = 1
+	// Both books were compared to their end.
+	RunState_RUN_STATE_SUCCEEDED RunState = 2
+	// It ended before that. What it had found by then stands.
+	RunState_RUN_STATE_FAILED RunState = 3
+)
+
+// Enum value maps for RunState.
+var (
+	RunState_name = map[int32]string{
+		0: "RUN_STATE_UNSPECIFIED",
+		1: "RUN_STATE_RUNNING",
+		2: "RUN_STATE_SUCCEEDED",
+		3: "RUN_STATE_FAILED",
+	}
+	RunState_value = map[string]int32{
+		"RUN_STATE_UNSPECIFIED": 0,
+		"RUN_STATE_RUNNING":     1,
+		"RUN_STATE_SUCCEEDED":   2,
+		"RUN_STATE_FAILED":      3,
+	}
+)
+
+func (x RunState) Enum() *RunState {
+	p := new(RunState)
+	*p = x
+	return p
+}
+
+func (x RunState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RunState) Descriptor() protoreflect.EnumDescriptor {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_enumTypes[0].Descriptor()
+}
+
+func (RunState) Type() protoreflect.EnumType {
+	return &file_gwanmun_reconciliation_v1_reconciliation_service_proto_enumTypes[0]
+}
+
+func (x RunState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RunState.Descriptor instead.
+func (RunState) EnumDescriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{0}
+}
+
+// DiscrepancyClass is in what both books differ.
+type DiscrepancyClass int32
+
+const (
+	// Not set; never sent.
+	DiscrepancyClass_DISCREPANCY_CLASS_UNSPECIFIED DiscrepancyClass = 0
+	// Both have it, with another amount, another account, or SUCCESS here and
+	// canceled there.
+	DiscrepancyClass_DISCREPANCY_CLASS_MISMATCH DiscrepancyClass = 1
+	// SUCCESS here, absent there.
+	DiscrepancyClass_DISCREPANCY_CLASS_LEDGER_ONLY DiscrepancyClass = 2
+	// Done there, and here FAILED, CANCELED or absent: money moved that the ledger
+	// does not know of.
+	DiscrepancyClass_DISCREPANCY_CLASS_CORE_ONLY DiscrepancyClass = 3
+	// UNKNOWN here, or REQUESTED and in flight when the run began.
+	DiscrepancyClass_DISCREPANCY_CLASS_UNRESOLVED DiscrepancyClass = 4
+)
+
+// Enum value maps for DiscrepancyClass.
+var (
+	DiscrepancyClass_name = map[int32]string{
+		0: "DISCREPANCY_CLASS_UNSPECIFIED",
+		1: "DISCREPANCY_CLASS_MISMATCH",
+		2: "DISCREPANCY_CLASS_LEDGER_ONLY",
+		3: "DISCREPANCY_CLASS_CORE_ONLY",
+		4: "DISCREPANCY_CLASS_UNRESOLVED",
+	}
+	DiscrepancyClass_value = map[string]int32{
+		"DISCREPANCY_CLASS_UNSPECIFIED": 0,
+		"DISCREPANCY_CLASS_MISMATCH":    1,
+		"DISCREPANCY_CLASS_LEDGER_ONLY": 2,
+		"DISCREPANCY_CLASS_CORE_ONLY":   3,
+		"DISCREPANCY_CLASS_UNRESOLVED":  4,
+	}
+)
+
+func (x DiscrepancyClass) Enum() *DiscrepancyClass {
+	p := new(DiscrepancyClass)
+	*p = x
+	return p
+}
+
+func (x DiscrepancyClass) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DiscrepancyClass) Descriptor() protoreflect.EnumDescriptor {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_enumTypes[1].Descriptor()
+}
+
+func (DiscrepancyClass) Type() protoreflect.EnumType {
+	return &file_gwanmun_reconciliation_v1_reconciliation_service_proto_enumTypes[1]
+}
+
+func (x DiscrepancyClass) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DiscrepancyClass.Descriptor instead.
+func (DiscrepancyClass) EnumDescriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{1}
+}
+
+// DiscrepancyState is what became of a discrepancy.
+type DiscrepancyState int32
+
+const (
+	// Not set.
+	DiscrepancyState_DISCREPANCY_STATE_UNSPECIFIED DiscrepancyState = 0
+	// Found, and nobody has noted it.
+	DiscrepancyState_DISCREPANCY_STATE_OPEN DiscrepancyState = 1
+	// An operator has noted it.
+	DiscrepancyState_DISCREPANCY_STATE_NOTED DiscrepancyState = 2
+	// A later run found both books equal. It is opened again should another find a
+	// difference.
+	DiscrepancyState_DISCREPANCY_STATE_CLOSED DiscrepancyState = 3
+)
+
+// Enum value maps for DiscrepancyState.
+var (
+	DiscrepancyState_name = map[int32]string{
+		0: "DISCREPANCY_STATE_UNSPECIFIED",
+		1: "DISCREPANCY_STATE_OPEN",
+		2: "DISCREPANCY_STATE_NOTED",
+		3: "DISCREPANCY_STATE_CLOSED",
+	}
+	DiscrepancyState_value = map[string]int32{
+		"DISCREPANCY_STATE_UNSPECIFIED": 0,
+		"DISCREPANCY_STATE_OPEN":        1,
+		"DISCREPANCY_STATE_NOTED":       2,
+		"DISCREPANCY_STATE_CLOSED":      3,
+	}
+)
+
+func (x DiscrepancyState) Enum() *DiscrepancyState {
+	p := new(DiscrepancyState)
+	*p = x
+	return p
+}
+
+func (x DiscrepancyState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DiscrepancyState) Descriptor() protoreflect.EnumDescriptor {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_enumTypes[2].Descriptor()
+}
+
+func (DiscrepancyState) Type() protoreflect.EnumType {
+	return &file_gwanmun_reconciliation_v1_reconciliation_service_proto_enumTypes[2]
+}
+
+func (x DiscrepancyState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DiscrepancyState.Descriptor instead.
+func (DiscrepancyState) EnumDescriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{2}
+}
 
 // ResolveTransactionRequest names one transaction.
 type ResolveTransactionRequest struct {
@@ -257,11 +436,866 @@ func (x *ResolveTransactionResponse) GetTransaction() *v1.Transaction {
 	return nil
 }
 
+// SettlementRun is one comparison of both books of a business day.
+type SettlementRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name, up to 64 characters.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The day that the compared transaction IDs bear: YYYY-MM-DD, in Asia/Seoul.
+	BusinessDate string `protobuf:"bytes,2,opt,name=business_date,json=businessDate,proto3" json:"business_date,omitempty"`
+	// How far it is.
+	State RunState `protobuf:"varint,3,opt,name=state,proto3,enum=gwanmun.reconciliation.v1.RunState" json:"state,omitempty"`
+	// Payments of which both books say the same.
+	MatchCount int64 `protobuf:"varint,4,opt,name=match_count,json=matchCount,proto3" json:"match_count,omitempty"`
+	// Payments with another amount, account or state.
+	MismatchCount int64 `protobuf:"varint,5,opt,name=mismatch_count,json=mismatchCount,proto3" json:"mismatch_count,omitempty"`
+	// Payments that are SUCCESS here and absent there.
+	LedgerOnlyCount int64 `protobuf:"varint,6,opt,name=ledger_only_count,json=ledgerOnlyCount,proto3" json:"ledger_only_count,omitempty"`
+	// Payments that were done there and here are FAILED, CANCELED or absent.
+	CoreOnlyCount int64 `protobuf:"varint,7,opt,name=core_only_count,json=coreOnlyCount,proto3" json:"core_only_count,omitempty"`
+	// Payments that are not final here.
+	UnresolvedCount int64 `protobuf:"varint,8,opt,name=unresolved_count,json=unresolvedCount,proto3" json:"unresolved_count,omitempty"`
+	// Records of the core's book that were read so far.
+	RecordsRead int64 `protobuf:"varint,9,opt,name=records_read,json=recordsRead,proto3" json:"records_read,omitempty"`
+	// When it began, by the database's clock.
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// When it ended; unset while it is RUNNING.
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// Why it FAILED, in a short English sentence; else empty.
+	Error string `protobuf:"bytes,12,opt,name=error,proto3" json:"error,omitempty"`
+	// Rows of the ledger that hold what no row may, and were stepped over: each is
+	// in the log.
+	UnreadableCount int64 `protobuf:"varint,13,opt,name=unreadable_count,json=unreadableCount,proto3" json:"unreadable_count,omitempty"`
+	// Whether it is the daily one (--settlement-at), and not one that was asked
+	// for.
+	Scheduled     bool `protobuf:"varint,14,opt,name=scheduled,proto3" json:"scheduled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettlementRun) Reset() {
+	*x = SettlementRun{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettlementRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettlementRun) ProtoMessage() {}
+
+func (x *SettlementRun) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettlementRun.ProtoReflect.Descriptor instead.
+func (*SettlementRun) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SettlementRun) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *SettlementRun) GetBusinessDate() string {
+	if x != nil {
+		return x.BusinessDate
+	}
+	return ""
+}
+
+func (x *SettlementRun) GetState() RunState {
+	if x != nil {
+		return x.State
+	}
+	return RunState_RUN_STATE_UNSPECIFIED
+}
+
+func (x *SettlementRun) GetMatchCount() int64 {
+	if x != nil {
+		return x.MatchCount
+	}
+	return 0
+}
+
+func (x *SettlementRun) GetMismatchCount() int64 {
+	if x != nil {
+		return x.MismatchCount
+	}
+	return 0
+}
+
+func (x *SettlementRun) GetLedgerOnlyCount() int64 {
+	if x != nil {
+		return x.LedgerOnlyCount
+	}
+	return 0
+}
+
+func (x *SettlementRun) GetCoreOnlyCount() int64 {
+	if x != nil {
+		return x.CoreOnlyCount
+	}
+	return 0
+}
+
+func (x *SettlementRun) GetUnresolvedCount() int64 {
+	if x != nil {
+		return x.UnresolvedCount
+	}
+	return 0
+}
+
+func (x *SettlementRun) GetRecordsRead() int64 {
+	if x != nil {
+		return x.RecordsRead
+	}
+	return 0
+}
+
+func (x *SettlementRun) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *SettlementRun) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
+func (x *SettlementRun) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *SettlementRun) GetUnreadableCount() int64 {
+	if x != nil {
+		return x.UnreadableCount
+	}
+	return 0
+}
+
+func (x *SettlementRun) GetScheduled() bool {
+	if x != nil {
+		return x.Scheduled
+	}
+	return false
+}
+
+// Discrepancy is one payment of which both books say something else. A payment
+// has one at most: a run that finds it again changes it.
+type Discrepancy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name, up to 64 characters.
+	DiscrepancyId string `protobuf:"bytes,1,opt,name=discrepancy_id,json=discrepancyId,proto3" json:"discrepancy_id,omitempty"`
+	// The last run that found it; empty when none did.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The payment, 22 characters.
+	TransactionId string `protobuf:"bytes,3,opt,name=transaction_id,json=transactionId,proto3" json:"transaction_id,omitempty"`
+	// In what both books differ.
+	Class DiscrepancyClass `protobuf:"varint,4,opt,name=class,proto3,enum=gwanmun.reconciliation.v1.DiscrepancyClass" json:"class,omitempty"`
+	// What became of it.
+	State DiscrepancyState `protobuf:"varint,5,opt,name=state,proto3,enum=gwanmun.reconciliation.v1.DiscrepancyState" json:"state,omitempty"`
+	// What the ledger has; unset when it has no such payment.
+	LedgerStatus v1.TransactionStatus `protobuf:"varint,6,opt,name=ledger_status,json=ledgerStatus,proto3,enum=gwanmun.ledger.v1.TransactionStatus" json:"ledger_status,omitempty"`
+	// In won; 0 when the ledger has no such payment.
+	LedgerAmount int64 `protobuf:"varint,7,opt,name=ledger_amount,json=ledgerAmount,proto3" json:"ledger_amount,omitempty"`
+	// What the core's book has: 00 done, 99 canceled; empty when it does not have
+	// the payment.
+	CoreState string `protobuf:"bytes,8,opt,name=core_state,json=coreState,proto3" json:"core_state,omitempty"`
+	// In won; 0 when the core's book does not have the payment.
+	CoreAmount int64 `protobuf:"varint,9,opt,name=core_amount,json=coreAmount,proto3" json:"core_amount,omitempty"`
+	// What an operator last wrote, up to 500 characters; empty before.
+	Note string `protobuf:"bytes,10,opt,name=note,proto3" json:"note,omitempty"`
+	// Who wrote it, `operator:<client>`; empty before.
+	NotedBy string `protobuf:"bytes,11,opt,name=noted_by,json=notedBy,proto3" json:"noted_by,omitempty"`
+	// When it was found, or opened again.
+	FoundAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=found_at,json=foundAt,proto3" json:"found_at,omitempty"`
+	// When a run found both books equal; unset unless CLOSED.
+	ClosedAt      *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=closed_at,json=closedAt,proto3" json:"closed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Discrepancy) Reset() {
+	*x = Discrepancy{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Discrepancy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Discrepancy) ProtoMessage() {}
+
+func (x *Discrepancy) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Discrepancy.ProtoReflect.Descriptor instead.
+func (*Discrepancy) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Discrepancy) GetDiscrepancyId() string {
+	if x != nil {
+		return x.DiscrepancyId
+	}
+	return ""
+}
+
+func (x *Discrepancy) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *Discrepancy) GetTransactionId() string {
+	if x != nil {
+		return x.TransactionId
+	}
+	return ""
+}
+
+func (x *Discrepancy) GetClass() DiscrepancyClass {
+	if x != nil {
+		return x.Class
+	}
+	return DiscrepancyClass_DISCREPANCY_CLASS_UNSPECIFIED
+}
+
+func (x *Discrepancy) GetState() DiscrepancyState {
+	if x != nil {
+		return x.State
+	}
+	return DiscrepancyState_DISCREPANCY_STATE_UNSPECIFIED
+}
+
+func (x *Discrepancy) GetLedgerStatus() v1.TransactionStatus {
+	if x != nil {
+		return x.LedgerStatus
+	}
+	return v1.TransactionStatus(0)
+}
+
+func (x *Discrepancy) GetLedgerAmount() int64 {
+	if x != nil {
+		return x.LedgerAmount
+	}
+	return 0
+}
+
+func (x *Discrepancy) GetCoreState() string {
+	if x != nil {
+		return x.CoreState
+	}
+	return ""
+}
+
+func (x *Discrepancy) GetCoreAmount() int64 {
+	if x != nil {
+		return x.CoreAmount
+	}
+	return 0
+}
+
+func (x *Discrepancy) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *Discrepancy) GetNotedBy() string {
+	if x != nil {
+		return x.NotedBy
+	}
+	return ""
+}
+
+func (x *Discrepancy) GetFoundAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FoundAt
+	}
+	return nil
+}
+
+func (x *Discrepancy) GetClosedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClosedAt
+	}
+	return nil
+}
+
+// RunSettlementRequest names a business day.
+type RunSettlementRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required: YYYY-MM-DD in Asia/Seoul, today or a day before.
+	BusinessDate  string `protobuf:"bytes,1,opt,name=business_date,json=businessDate,proto3" json:"business_date,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunSettlementRequest) Reset() {
+	*x = RunSettlementRequest{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunSettlementRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunSettlementRequest) ProtoMessage() {}
+
+func (x *RunSettlementRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunSettlementRequest.ProtoReflect.Descriptor instead.
+func (*RunSettlementRequest) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RunSettlementRequest) GetBusinessDate() string {
+	if x != nil {
+		return x.BusinessDate
+	}
+	return ""
+}
+
+// RunSettlementResponse is the run that has begun, or was live.
+type RunSettlementResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was when the call was answered.
+	Run           *SettlementRun `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunSettlementResponse) Reset() {
+	*x = RunSettlementResponse{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunSettlementResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunSettlementResponse) ProtoMessage() {}
+
+func (x *RunSettlementResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunSettlementResponse.ProtoReflect.Descriptor instead.
+func (*RunSettlementResponse) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RunSettlementResponse) GetRun() *SettlementRun {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+// GetSettlementRunRequest names a run.
+type GetSettlementRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required, 1-64 characters.
+	RunId         string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSettlementRunRequest) Reset() {
+	*x = GetSettlementRunRequest{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSettlementRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSettlementRunRequest) ProtoMessage() {}
+
+func (x *GetSettlementRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSettlementRunRequest.ProtoReflect.Descriptor instead.
+func (*GetSettlementRunRequest) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GetSettlementRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+// GetSettlementRunResponse is one run.
+type GetSettlementRunResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As far as it is.
+	Run           *SettlementRun `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSettlementRunResponse) Reset() {
+	*x = GetSettlementRunResponse{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSettlementRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSettlementRunResponse) ProtoMessage() {}
+
+func (x *GetSettlementRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSettlementRunResponse.ProtoReflect.Descriptor instead.
+func (*GetSettlementRunResponse) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GetSettlementRunResponse) GetRun() *SettlementRun {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+// ListSettlementRunsRequest filters and pages.
+type ListSettlementRunsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// This business day, YYYY-MM-DD; unset means all.
+	BusinessDate *string `protobuf:"bytes,1,opt,name=business_date,json=businessDate,proto3,oneof" json:"business_date,omitempty"`
+	// 1 to 500; 0 means 50.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before, under the same filters; empty for the
+	// first page.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSettlementRunsRequest) Reset() {
+	*x = ListSettlementRunsRequest{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSettlementRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSettlementRunsRequest) ProtoMessage() {}
+
+func (x *ListSettlementRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSettlementRunsRequest.ProtoReflect.Descriptor instead.
+func (*ListSettlementRunsRequest) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListSettlementRunsRequest) GetBusinessDate() string {
+	if x != nil && x.BusinessDate != nil {
+		return *x.BusinessDate
+	}
+	return ""
+}
+
+func (x *ListSettlementRunsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListSettlementRunsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListSettlementRunsResponse is one page of runs.
+type ListSettlementRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest started first.
+	Runs []*SettlementRun `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	// For the next page; empty on the last.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSettlementRunsResponse) Reset() {
+	*x = ListSettlementRunsResponse{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSettlementRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSettlementRunsResponse) ProtoMessage() {}
+
+func (x *ListSettlementRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSettlementRunsResponse.ProtoReflect.Descriptor instead.
+func (*ListSettlementRunsResponse) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListSettlementRunsResponse) GetRuns() []*SettlementRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *ListSettlementRunsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// ListDiscrepanciesRequest filters and pages. Unset filters let everything pass.
+type ListDiscrepanciesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those that this run was the last to find, 1-64 characters.
+	RunId *string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3,oneof" json:"run_id,omitempty"`
+	// Those in this state.
+	State *DiscrepancyState `protobuf:"varint,2,opt,name=state,proto3,enum=gwanmun.reconciliation.v1.DiscrepancyState,oneof" json:"state,omitempty"`
+	// 1 to 500; 0 means 50.
+	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the page before, under the same filters; empty for the
+	// first page.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDiscrepanciesRequest) Reset() {
+	*x = ListDiscrepanciesRequest{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDiscrepanciesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDiscrepanciesRequest) ProtoMessage() {}
+
+func (x *ListDiscrepanciesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDiscrepanciesRequest.ProtoReflect.Descriptor instead.
+func (*ListDiscrepanciesRequest) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListDiscrepanciesRequest) GetRunId() string {
+	if x != nil && x.RunId != nil {
+		return *x.RunId
+	}
+	return ""
+}
+
+func (x *ListDiscrepanciesRequest) GetState() DiscrepancyState {
+	if x != nil && x.State != nil {
+		return *x.State
+	}
+	return DiscrepancyState_DISCREPANCY_STATE_UNSPECIFIED
+}
+
+func (x *ListDiscrepanciesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListDiscrepanciesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListDiscrepanciesResponse is one page of discrepancies.
+type ListDiscrepanciesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Newest found first.
+	Discrepancies []*Discrepancy `protobuf:"bytes,1,rep,name=discrepancies,proto3" json:"discrepancies,omitempty"`
+	// For the next page; empty on the last.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDiscrepanciesResponse) Reset() {
+	*x = ListDiscrepanciesResponse{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDiscrepanciesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDiscrepanciesResponse) ProtoMessage() {}
+
+func (x *ListDiscrepanciesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDiscrepanciesResponse.ProtoReflect.Descriptor instead.
+func (*ListDiscrepanciesResponse) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListDiscrepanciesResponse) GetDiscrepancies() []*Discrepancy {
+	if x != nil {
+		return x.Discrepancies
+	}
+	return nil
+}
+
+func (x *ListDiscrepanciesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// NoteDiscrepancyRequest is what an operator has to say.
+type NoteDiscrepancyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required, 1-64 characters.
+	DiscrepancyId string `protobuf:"bytes,1,opt,name=discrepancy_id,json=discrepancyId,proto3" json:"discrepancy_id,omitempty"`
+	// Required, 1-500 characters; control characters are replaced.
+	Note          string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoteDiscrepancyRequest) Reset() {
+	*x = NoteDiscrepancyRequest{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoteDiscrepancyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoteDiscrepancyRequest) ProtoMessage() {}
+
+func (x *NoteDiscrepancyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoteDiscrepancyRequest.ProtoReflect.Descriptor instead.
+func (*NoteDiscrepancyRequest) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *NoteDiscrepancyRequest) GetDiscrepancyId() string {
+	if x != nil {
+		return x.DiscrepancyId
+	}
+	return ""
+}
+
+func (x *NoteDiscrepancyRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+// NoteDiscrepancyResponse is the discrepancy, noted.
+type NoteDiscrepancyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// After the note.
+	Discrepancy   *Discrepancy `protobuf:"bytes,1,opt,name=discrepancy,proto3" json:"discrepancy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoteDiscrepancyResponse) Reset() {
+	*x = NoteDiscrepancyResponse{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoteDiscrepancyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoteDiscrepancyResponse) ProtoMessage() {}
+
+func (x *NoteDiscrepancyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoteDiscrepancyResponse.ProtoReflect.Descriptor instead.
+func (*NoteDiscrepancyResponse) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *NoteDiscrepancyResponse) GetDiscrepancy() *Discrepancy {
+	if x != nil {
+		return x.Discrepancy
+	}
+	return nil
+}
+
 var File_gwanmun_reconciliation_v1_reconciliation_service_proto protoreflect.FileDescriptor
 
 const file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDesc = "" +
 	"\n" +
-	"6gwanmun/reconciliation/v1/reconciliation_service.proto\x12\x19gwanmun.reconciliation.v1\x1a\x1bbuf/validate/validate.proto\x1a#gwanmun/ledger/v1/transaction.proto\"[\n" +
+	"6gwanmun/reconciliation/v1/reconciliation_service.proto\x12\x19gwanmun.reconciliation.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#gwanmun/ledger/v1/transaction.proto\"[\n" +
 	"\x19ResolveTransactionRequest\x12>\n" +
 	"\x0etransaction_id\x18\x01 \x01(\tB\x17\xbaH\x14r\x122\x10^GWMNU[0-9]{17}$R\rtransactionId\"\x8b\x02\n" +
 	"\x0eResolutionStep\x12\x10\n" +
@@ -278,9 +1312,103 @@ const file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDesc = "" +
 	"\x06before\x18\x01 \x01(\x0e2$.gwanmun.ledger.v1.TransactionStatusR\x06before\x12:\n" +
 	"\x05after\x18\x02 \x01(\x0e2$.gwanmun.ledger.v1.TransactionStatusR\x05after\x12?\n" +
 	"\x05steps\x18\x03 \x03(\v2).gwanmun.reconciliation.v1.ResolutionStepR\x05steps\x12@\n" +
-	"\vtransaction\x18\x04 \x01(\v2\x1e.gwanmun.ledger.v1.TransactionR\vtransaction2\x9b\x01\n" +
+	"\vtransaction\x18\x04 \x01(\v2\x1e.gwanmun.ledger.v1.TransactionR\vtransaction\"\xc7\x04\n" +
+	"\rSettlementRun\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12#\n" +
+	"\rbusiness_date\x18\x02 \x01(\tR\fbusinessDate\x129\n" +
+	"\x05state\x18\x03 \x01(\x0e2#.gwanmun.reconciliation.v1.RunStateR\x05state\x12\x1f\n" +
+	"\vmatch_count\x18\x04 \x01(\x03R\n" +
+	"matchCount\x12%\n" +
+	"\x0emismatch_count\x18\x05 \x01(\x03R\rmismatchCount\x12*\n" +
+	"\x11ledger_only_count\x18\x06 \x01(\x03R\x0fledgerOnlyCount\x12&\n" +
+	"\x0fcore_only_count\x18\a \x01(\x03R\rcoreOnlyCount\x12)\n" +
+	"\x10unresolved_count\x18\b \x01(\x03R\x0funresolvedCount\x12!\n" +
+	"\frecords_read\x18\t \x01(\x03R\vrecordsRead\x129\n" +
+	"\n" +
+	"started_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12;\n" +
+	"\vfinished_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAt\x12\x14\n" +
+	"\x05error\x18\f \x01(\tR\x05error\x12)\n" +
+	"\x10unreadable_count\x18\r \x01(\x03R\x0funreadableCount\x12\x1c\n" +
+	"\tscheduled\x18\x0e \x01(\bR\tscheduled\"\xc7\x04\n" +
+	"\vDiscrepancy\x12%\n" +
+	"\x0ediscrepancy_id\x18\x01 \x01(\tR\rdiscrepancyId\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12%\n" +
+	"\x0etransaction_id\x18\x03 \x01(\tR\rtransactionId\x12A\n" +
+	"\x05class\x18\x04 \x01(\x0e2+.gwanmun.reconciliation.v1.DiscrepancyClassR\x05class\x12A\n" +
+	"\x05state\x18\x05 \x01(\x0e2+.gwanmun.reconciliation.v1.DiscrepancyStateR\x05state\x12I\n" +
+	"\rledger_status\x18\x06 \x01(\x0e2$.gwanmun.ledger.v1.TransactionStatusR\fledgerStatus\x12#\n" +
+	"\rledger_amount\x18\a \x01(\x03R\fledgerAmount\x12\x1d\n" +
+	"\n" +
+	"core_state\x18\b \x01(\tR\tcoreState\x12\x1f\n" +
+	"\vcore_amount\x18\t \x01(\x03R\n" +
+	"coreAmount\x12\x12\n" +
+	"\x04note\x18\n" +
+	" \x01(\tR\x04note\x12\x19\n" +
+	"\bnoted_by\x18\v \x01(\tR\anotedBy\x125\n" +
+	"\bfound_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\afoundAt\x127\n" +
+	"\tclosed_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\bclosedAt\"`\n" +
+	"\x14RunSettlementRequest\x12H\n" +
+	"\rbusiness_date\x18\x01 \x01(\tB#\xbaH r\x1e2\x1c^[0-9]{4}-[0-9]{2}-[0-9]{2}$R\fbusinessDate\"S\n" +
+	"\x15RunSettlementResponse\x12:\n" +
+	"\x03run\x18\x01 \x01(\v2(.gwanmun.reconciliation.v1.SettlementRunR\x03run\"E\n" +
+	"\x17GetSettlementRunRequest\x12*\n" +
+	"\x06run_id\x18\x01 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18@2\b^[ -~]*$R\x05runId\"V\n" +
+	"\x18GetSettlementRunResponse\x12:\n" +
+	"\x03run\x18\x01 \x01(\v2(.gwanmun.reconciliation.v1.SettlementRunR\x03run\"\xce\x01\n" +
+	"\x19ListSettlementRunsRequest\x12M\n" +
+	"\rbusiness_date\x18\x01 \x01(\tB#\xbaH r\x1e2\x1c^[0-9]{4}-[0-9]{2}-[0-9]{2}$H\x00R\fbusinessDate\x88\x01\x01\x12'\n" +
+	"\tpage_size\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\tpageTokenB\x10\n" +
+	"\x0e_business_date\"\x82\x01\n" +
+	"\x1aListSettlementRunsResponse\x12<\n" +
+	"\x04runs\x18\x01 \x03(\v2(.gwanmun.reconciliation.v1.SettlementRunR\x04runs\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x86\x02\n" +
+	"\x18ListDiscrepanciesRequest\x12/\n" +
+	"\x06run_id\x18\x01 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18@2\b^[ -~]*$H\x00R\x05runId\x88\x01\x01\x12R\n" +
+	"\x05state\x18\x02 \x01(\x0e2+.gwanmun.reconciliation.v1.DiscrepancyStateB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00H\x01R\x05state\x88\x01\x01\x12'\n" +
+	"\tpage_size\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xf4\x03(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\tpageTokenB\t\n" +
+	"\a_run_idB\b\n" +
+	"\x06_state\"\x91\x01\n" +
+	"\x19ListDiscrepanciesResponse\x12L\n" +
+	"\rdiscrepancies\x18\x01 \x03(\v2&.gwanmun.reconciliation.v1.DiscrepancyR\rdiscrepancies\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"t\n" +
+	"\x16NoteDiscrepancyRequest\x12:\n" +
+	"\x0ediscrepancy_id\x18\x01 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18@2\b^[ -~]*$R\rdiscrepancyId\x12\x1e\n" +
+	"\x04note\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x04note\"c\n" +
+	"\x17NoteDiscrepancyResponse\x12H\n" +
+	"\vdiscrepancy\x18\x01 \x01(\v2&.gwanmun.reconciliation.v1.DiscrepancyR\vdiscrepancy*k\n" +
+	"\bRunState\x12\x19\n" +
+	"\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11RUN_STATE_RUNNING\x10\x01\x12\x17\n" +
+	"\x13RUN_STATE_SUCCEEDED\x10\x02\x12\x14\n" +
+	"\x10RUN_STATE_FAILED\x10\x03*\xbb\x01\n" +
+	"\x10DiscrepancyClass\x12!\n" +
+	"\x1dDISCREPANCY_CLASS_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aDISCREPANCY_CLASS_MISMATCH\x10\x01\x12!\n" +
+	"\x1dDISCREPANCY_CLASS_LEDGER_ONLY\x10\x02\x12\x1f\n" +
+	"\x1bDISCREPANCY_CLASS_CORE_ONLY\x10\x03\x12 \n" +
+	"\x1cDISCREPANCY_CLASS_UNRESOLVED\x10\x04*\x8c\x01\n" +
+	"\x10DiscrepancyState\x12!\n" +
+	"\x1dDISCREPANCY_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16DISCREPANCY_STATE_OPEN\x10\x01\x12\x1b\n" +
+	"\x17DISCREPANCY_STATE_NOTED\x10\x02\x12\x1c\n" +
+	"\x18DISCREPANCY_STATE_CLOSED\x10\x032\x8a\x06\n" +
 	"\x15ReconciliationService\x12\x81\x01\n" +
-	"\x12ResolveTransaction\x124.gwanmun.reconciliation.v1.ResolveTransactionRequest\x1a5.gwanmun.reconciliation.v1.ResolveTransactionResponseB\x92\x02\n" +
+	"\x12ResolveTransaction\x124.gwanmun.reconciliation.v1.ResolveTransactionRequest\x1a5.gwanmun.reconciliation.v1.ResolveTransactionResponse\x12r\n" +
+	"\rRunSettlement\x12/.gwanmun.reconciliation.v1.RunSettlementRequest\x1a0.gwanmun.reconciliation.v1.RunSettlementResponse\x12{\n" +
+	"\x10GetSettlementRun\x122.gwanmun.reconciliation.v1.GetSettlementRunRequest\x1a3.gwanmun.reconciliation.v1.GetSettlementRunResponse\x12\x81\x01\n" +
+	"\x12ListSettlementRuns\x124.gwanmun.reconciliation.v1.ListSettlementRunsRequest\x1a5.gwanmun.reconciliation.v1.ListSettlementRunsResponse\x12~\n" +
+	"\x11ListDiscrepancies\x123.gwanmun.reconciliation.v1.ListDiscrepanciesRequest\x1a4.gwanmun.reconciliation.v1.ListDiscrepanciesResponse\x12x\n" +
+	"\x0fNoteDiscrepancy\x121.gwanmun.reconciliation.v1.NoteDiscrepancyRequest\x1a2.gwanmun.reconciliation.v1.NoteDiscrepancyResponseB\x92\x02\n" +
 	"\x1dcom.gwanmun.reconciliation.v1B\x1aReconciliationServiceProtoP\x01ZOgithub.com/gwanmun/gwanmun/proto/gen/gwanmun/reconciliation/v1;reconciliationv1\xa2\x02\x03GRX\xaa\x02\x19Gwanmun.Reconciliation.V1\xca\x02\x19Gwanmun\\Reconciliation\\V1\xe2\x02%Gwanmun\\Reconciliation\\V1\\GPBMetadata\xea\x02\x1bGwanmun::Reconciliation::V1b\x06proto3"
 
 var (
@@ -295,26 +1423,67 @@ func file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP() [
 	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescData
 }
 
-var file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_gwanmun_reconciliation_v1_reconciliation_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_gwanmun_reconciliation_v1_reconciliation_service_proto_goTypes = []any{
-	(*ResolveTransactionRequest)(nil),  // 0: gwanmun.reconciliation.v1.ResolveTransactionRequest
-	(*ResolutionStep)(nil),             // 1: gwanmun.reconciliation.v1.ResolutionStep
-	(*ResolveTransactionResponse)(nil), // 2: gwanmun.reconciliation.v1.ResolveTransactionResponse
-	(v1.TransactionStatus)(0),          // 3: gwanmun.ledger.v1.TransactionStatus
-	(*v1.Transaction)(nil),             // 4: gwanmun.ledger.v1.Transaction
+	(RunState)(0),                      // 0: gwanmun.reconciliation.v1.RunState
+	(DiscrepancyClass)(0),              // 1: gwanmun.reconciliation.v1.DiscrepancyClass
+	(DiscrepancyState)(0),              // 2: gwanmun.reconciliation.v1.DiscrepancyState
+	(*ResolveTransactionRequest)(nil),  // 3: gwanmun.reconciliation.v1.ResolveTransactionRequest
+	(*ResolutionStep)(nil),             // 4: gwanmun.reconciliation.v1.ResolutionStep
+	(*ResolveTransactionResponse)(nil), // 5: gwanmun.reconciliation.v1.ResolveTransactionResponse
+	(*SettlementRun)(nil),              // 6: gwanmun.reconciliation.v1.SettlementRun
+	(*Discrepancy)(nil),                // 7: gwanmun.reconciliation.v1.Discrepancy
+	(*RunSettlementRequest)(nil),       // 8: gwanmun.reconciliation.v1.RunSettlementRequest
+	(*RunSettlementResponse)(nil),      // 9: gwanmun.reconciliation.v1.RunSettlementResponse
+	(*GetSettlementRunRequest)(nil),    // 10: gwanmun.reconciliation.v1.GetSettlementRunRequest
+	(*GetSettlementRunResponse)(nil),   // 11: gwanmun.reconciliation.v1.GetSettlementRunResponse
+	(*ListSettlementRunsRequest)(nil),  // 12: gwanmun.reconciliation.v1.ListSettlementRunsRequest
+	(*ListSettlementRunsResponse)(nil), // 13: gwanmun.reconciliation.v1.ListSettlementRunsResponse
+	(*ListDiscrepanciesRequest)(nil),   // 14: gwanmun.reconciliation.v1.ListDiscrepanciesRequest
+	(*ListDiscrepanciesResponse)(nil),  // 15: gwanmun.reconciliation.v1.ListDiscrepanciesResponse
+	(*NoteDiscrepancyRequest)(nil),     // 16: gwanmun.reconciliation.v1.NoteDiscrepancyRequest
+	(*NoteDiscrepancyResponse)(nil),    // 17: gwanmun.reconciliation.v1.NoteDiscrepancyResponse
+	(v1.TransactionStatus)(0),          // 18: gwanmun.ledger.v1.TransactionStatus
+	(*v1.Transaction)(nil),             // 19: gwanmun.ledger.v1.Transaction
+	(*timestamppb.Timestamp)(nil),      // 20: google.protobuf.Timestamp
 }
 var file_gwanmun_reconciliation_v1_reconciliation_service_proto_depIdxs = []int32{
-	3, // 0: gwanmun.reconciliation.v1.ResolveTransactionResponse.before:type_name -> gwanmun.ledger.v1.TransactionStatus
-	3, // 1: gwanmun.reconciliation.v1.ResolveTransactionResponse.after:type_name -> gwanmun.ledger.v1.TransactionStatus
-	1, // 2: gwanmun.reconciliation.v1.ResolveTransactionResponse.steps:type_name -> gwanmun.reconciliation.v1.ResolutionStep
-	4, // 3: gwanmun.reconciliation.v1.ResolveTransactionResponse.transaction:type_name -> gwanmun.ledger.v1.Transaction
-	0, // 4: gwanmun.reconciliation.v1.ReconciliationService.ResolveTransaction:input_type -> gwanmun.reconciliation.v1.ResolveTransactionRequest
-	2, // 5: gwanmun.reconciliation.v1.ReconciliationService.ResolveTransaction:output_type -> gwanmun.reconciliation.v1.ResolveTransactionResponse
-	5, // [5:6] is the sub-list for method output_type
-	4, // [4:5] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	18, // 0: gwanmun.reconciliation.v1.ResolveTransactionResponse.before:type_name -> gwanmun.ledger.v1.TransactionStatus
+	18, // 1: gwanmun.reconciliation.v1.ResolveTransactionResponse.after:type_name -> gwanmun.ledger.v1.TransactionStatus
+	4,  // 2: gwanmun.reconciliation.v1.ResolveTransactionResponse.steps:type_name -> gwanmun.reconciliation.v1.ResolutionStep
+	19, // 3: gwanmun.reconciliation.v1.ResolveTransactionResponse.transaction:type_name -> gwanmun.ledger.v1.Transaction
+	0,  // 4: gwanmun.reconciliation.v1.SettlementRun.state:type_name -> gwanmun.reconciliation.v1.RunState
+	20, // 5: gwanmun.reconciliation.v1.SettlementRun.started_at:type_name -> google.protobuf.Timestamp
+	20, // 6: gwanmun.reconciliation.v1.SettlementRun.finished_at:type_name -> google.protobuf.Timestamp
+	1,  // 7: gwanmun.reconciliation.v1.Discrepancy.class:type_name -> gwanmun.reconciliation.v1.DiscrepancyClass
+	2,  // 8: gwanmun.reconciliation.v1.Discrepancy.state:type_name -> gwanmun.reconciliation.v1.DiscrepancyState
+	18, // 9: gwanmun.reconciliation.v1.Discrepancy.ledger_status:type_name -> gwanmun.ledger.v1.TransactionStatus
+	20, // 10: gwanmun.reconciliation.v1.Discrepancy.found_at:type_name -> google.protobuf.Timestamp
+	20, // 11: gwanmun.reconciliation.v1.Discrepancy.closed_at:type_name -> google.protobuf.Timestamp
+	6,  // 12: gwanmun.reconciliation.v1.RunSettlementResponse.run:type_name -> gwanmun.reconciliation.v1.SettlementRun
+	6,  // 13: gwanmun.reconciliation.v1.GetSettlementRunResponse.run:type_name -> gwanmun.reconciliation.v1.SettlementRun
+	6,  // 14: gwanmun.reconciliation.v1.ListSettlementRunsResponse.runs:type_name -> gwanmun.reconciliation.v1.SettlementRun
+	2,  // 15: gwanmun.reconciliation.v1.ListDiscrepanciesRequest.state:type_name -> gwanmun.reconciliation.v1.DiscrepancyState
+	7,  // 16: gwanmun.reconciliation.v1.ListDiscrepanciesResponse.discrepancies:type_name -> gwanmun.reconciliation.v1.Discrepancy
+	7,  // 17: gwanmun.reconciliation.v1.NoteDiscrepancyResponse.discrepancy:type_name -> gwanmun.reconciliation.v1.Discrepancy
+	3,  // 18: gwanmun.reconciliation.v1.ReconciliationService.ResolveTransaction:input_type -> gwanmun.reconciliation.v1.ResolveTransactionRequest
+	8,  // 19: gwanmun.reconciliation.v1.ReconciliationService.RunSettlement:input_type -> gwanmun.reconciliation.v1.RunSettlementRequest
+	10, // 20: gwanmun.reconciliation.v1.ReconciliationService.GetSettlementRun:input_type -> gwanmun.reconciliation.v1.GetSettlementRunRequest
+	12, // 21: gwanmun.reconciliation.v1.ReconciliationService.ListSettlementRuns:input_type -> gwanmun.reconciliation.v1.ListSettlementRunsRequest
+	14, // 22: gwanmun.reconciliation.v1.ReconciliationService.ListDiscrepancies:input_type -> gwanmun.reconciliation.v1.ListDiscrepanciesRequest
+	16, // 23: gwanmun.reconciliation.v1.ReconciliationService.NoteDiscrepancy:input_type -> gwanmun.reconciliation.v1.NoteDiscrepancyRequest
+	5,  // 24: gwanmun.reconciliation.v1.ReconciliationService.ResolveTransaction:output_type -> gwanmun.reconciliation.v1.ResolveTransactionResponse
+	9,  // 25: gwanmun.reconciliation.v1.ReconciliationService.RunSettlement:output_type -> gwanmun.reconciliation.v1.RunSettlementResponse
+	11, // 26: gwanmun.reconciliation.v1.ReconciliationService.GetSettlementRun:output_type -> gwanmun.reconciliation.v1.GetSettlementRunResponse
+	13, // 27: gwanmun.reconciliation.v1.ReconciliationService.ListSettlementRuns:output_type -> gwanmun.reconciliation.v1.ListSettlementRunsResponse
+	15, // 28: gwanmun.reconciliation.v1.ReconciliationService.ListDiscrepancies:output_type -> gwanmun.reconciliation.v1.ListDiscrepanciesResponse
+	17, // 29: gwanmun.reconciliation.v1.ReconciliationService.NoteDiscrepancy:output_type -> gwanmun.reconciliation.v1.NoteDiscrepancyResponse
+	24, // [24:30] is the sub-list for method output_type
+	18, // [18:24] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_gwanmun_reconciliation_v1_reconciliation_service_proto_init() }
@@ -322,18 +1491,21 @@ func file_gwanmun_reconciliation_v1_reconciliation_service_proto_init() {
 	if File_gwanmun_reconciliation_v1_reconciliation_service_proto != nil {
 		return
 	}
+	file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[9].OneofWrappers = []any{}
+	file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDesc), len(file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   3,
+			NumEnums:      3,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_gwanmun_reconciliation_v1_reconciliation_service_proto_goTypes,
 		DependencyIndexes: file_gwanmun_reconciliation_v1_reconciliation_service_proto_depIdxs,
+		EnumInfos:         file_gwanmun_reconciliation_v1_reconciliation_service_proto_enumTypes,
 		MessageInfos:      file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes,
 	}.Build()
 	File_gwanmun_reconciliation_v1_reconciliation_service_proto = out.File

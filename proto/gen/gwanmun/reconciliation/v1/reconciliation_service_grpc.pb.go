@@ -23,13 +23,18 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	ReconciliationService_ResolveTransaction_FullMethodName = "/gwanmun.reconciliation.v1.ReconciliationService/ResolveTransaction"
+	ReconciliationService_RunSettlement_FullMethodName      = "/gwanmun.reconciliation.v1.ReconciliationService/RunSettlement"
+	ReconciliationService_GetSettlementRun_FullMethodName   = "/gwanmun.reconciliation.v1.ReconciliationService/GetSettlementRun"
+	ReconciliationService_ListSettlementRuns_FullMethodName = "/gwanmun.reconciliation.v1.ReconciliationService/ListSettlementRuns"
+	ReconciliationService_ListDiscrepancies_FullMethodName  = "/gwanmun.reconciliation.v1.ReconciliationService/ListDiscrepancies"
+	ReconciliationService_NoteDiscrepancy_FullMethodName    = "/gwanmun.reconciliation.v1.ReconciliationService/NoteDiscrepancy"
 )
 
 // ReconciliationServiceClient is the client API for ReconciliationService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ReconciliationService resolves transactions.
+// ReconciliationService resolves transactions, and compares both books of a day.
 type ReconciliationServiceClient interface {
 	// ResolveTransaction asks the core about one UNKNOWN transaction now, as the
 	// sweep would, and answers with every step. On a final transaction it does
@@ -38,6 +43,33 @@ type ReconciliationServiceClient interface {
 	// Errors: INVALID_REQUEST, TRANSACTION_NOT_FOUND, LEDGER_UNAVAILABLE,
 	// INTERNAL.
 	ResolveTransaction(ctx context.Context, in *ResolveTransactionRequest, opts ...grpc.CallOption) (*ResolveTransactionResponse, error)
+	// RunSettlement begins to compare the ledger with the core's book of one
+	// business day, and answers at once with the run; GetSettlementRun shows how
+	// far it is. If a run of that day is live, in whichever instance, it answers
+	// with that one instead. The day may be today: payments that are made
+	// meanwhile make no discrepancies.
+	// Errors: INVALID_REQUEST (also for a day that has not begun, or has left the
+	// ledger), RATE_LIMITED (as many runs at a time as there may be),
+	// LEDGER_UNAVAILABLE.
+	RunSettlement(ctx context.Context, in *RunSettlementRequest, opts ...grpc.CallOption) (*RunSettlementResponse, error)
+	// GetSettlementRun returns one run, as far as it is: the counts of one that is
+	// RUNNING are a few seconds old.
+	// Errors: INVALID_REQUEST, RUN_NOT_FOUND, LEDGER_UNAVAILABLE.
+	GetSettlementRun(ctx context.Context, in *GetSettlementRunRequest, opts ...grpc.CallOption) (*GetSettlementRunResponse, error)
+	// ListSettlementRuns returns runs, newest started first. Pages are stable: what
+	// is begun later does not shift them.
+	// Errors: INVALID_REQUEST, LEDGER_UNAVAILABLE.
+	ListSettlementRuns(ctx context.Context, in *ListSettlementRunsRequest, opts ...grpc.CallOption) (*ListSettlementRunsResponse, error)
+	// ListDiscrepancies returns what runs have found, newest found first. Filters
+	// combine with AND. Pages are stable: what is found later does not shift them.
+	// Errors: INVALID_REQUEST, LEDGER_UNAVAILABLE.
+	ListDiscrepancies(ctx context.Context, in *ListDiscrepanciesRequest, opts ...grpc.CallOption) (*ListDiscrepanciesResponse, error)
+	// NoteDiscrepancy stores what an operator has to say of a discrepancy, in place
+	// of what was said before, and makes one that is OPEN NOTED. It changes no
+	// transaction.
+	// Errors: INVALID_REQUEST, RUN_NOT_FOUND (no run has found such a
+	// discrepancy), LEDGER_UNAVAILABLE.
+	NoteDiscrepancy(ctx context.Context, in *NoteDiscrepancyRequest, opts ...grpc.CallOption) (*NoteDiscrepancyResponse, error)
 }
 
 type reconciliationServiceClient struct {
@@ -58,11 +90,61 @@ func (c *reconciliationServiceClient) ResolveTransaction(ctx context.Context, in
 	return out, nil
 }
 
+func (c *reconciliationServiceClient) RunSettlement(ctx context.Context, in *RunSettlementRequest, opts ...grpc.CallOption) (*RunSettlementResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RunSettlementResponse)
+	err := c.cc.Invoke(ctx, ReconciliationService_RunSettlement_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *reconciliationServiceClient) GetSettlementRun(ctx context.Context, in *GetSettlementRunRequest, opts ...grpc.CallOption) (*GetSettlementRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetSettlementRunResponse)
+	err := c.cc.Invoke(ctx, ReconciliationService_GetSettlementRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *reconciliationServiceClient) ListSettlementRuns(ctx context.Context, in *ListSettlementRunsRequest, opts ...grpc.CallOption) (*ListSettlementRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSettlementRunsResponse)
+	err := c.cc.Invoke(ctx, ReconciliationService_ListSettlementRuns_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *reconciliationServiceClient) ListDiscrepancies(ctx context.Context, in *ListDiscrepanciesRequest, opts ...grpc.CallOption) (*ListDiscrepanciesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDiscrepanciesResponse)
+	err := c.cc.Invoke(ctx, ReconciliationService_ListDiscrepancies_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *reconciliationServiceClient) NoteDiscrepancy(ctx context.Context, in *NoteDiscrepancyRequest, opts ...grpc.CallOption) (*NoteDiscrepancyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(NoteDiscrepancyResponse)
+	err := c.cc.Invoke(ctx, ReconciliationService_NoteDiscrepancy_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ReconciliationServiceServer is the server API for ReconciliationService service.
 // All implementations must embed UnimplementedReconciliationServiceServer
 // for forward compatibility.
 //
-// ReconciliationService resolves transactions.
+// ReconciliationService resolves transactions, and compares both books of a day.
 type ReconciliationServiceServer interface {
 	// ResolveTransaction asks the core about one UNKNOWN transaction now, as the
 	// sweep would, and answers with every step. On a final transaction it does
@@ -71,6 +153,33 @@ type ReconciliationServiceServer interface {
 	// Errors: INVALID_REQUEST, TRANSACTION_NOT_FOUND, LEDGER_UNAVAILABLE,
 	// INTERNAL.
 	ResolveTransaction(context.Context, *ResolveTransactionRequest) (*ResolveTransactionResponse, error)
+	// RunSettlement begins to compare the ledger with the core's book of one
+	// business day, and answers at once with the run; GetSettlementRun shows how
+	// far it is. If a run of that day is live, in whichever instance, it answers
+	// with that one instead. The day may be today: payments that are made
+	// meanwhile make no discrepancies.
+	// Errors: INVALID_REQUEST (also for a day that has not begun, or has left the
+	// ledger), RATE_LIMITED (as many runs at a time as there may be),
+	// LEDGER_UNAVAILABLE.
+	RunSettlement(context.Context, *RunSettlementRequest) (*RunSettlementResponse, error)
+	// GetSettlementRun returns one run, as far as it is: the counts of one that is
+	// RUNNING are a few seconds old.
+	// Errors: INVALID_REQUEST, RUN_NOT_FOUND, LEDGER_UNAVAILABLE.
+	GetSettlementRun(context.Context, *GetSettlementRunRequest) (*GetSettlementRunResponse, error)
+	// ListSettlementRuns returns runs, newest started first. Pages are stable: what
+	// is begun later does not shift them.
+	// Errors: INVALID_REQUEST, LEDGER_UNAVAILABLE.
+	ListSettlementRuns(context.Context, *ListSettlementRunsRequest) (*ListSettlementRunsResponse, error)
+	// ListDiscrepancies returns what runs have found, newest found first. Filters
+	// combine with AND. Pages are stable: what is found later does not shift them.
+	// Errors: INVALID_REQUEST, LEDGER_UNAVAILABLE.
+	ListDiscrepancies(context.Context, *ListDiscrepanciesRequest) (*ListDiscrepanciesResponse, error)
+	// NoteDiscrepancy stores what an operator has to say of a discrepancy, in place
+	// of what was said before, and makes one that is OPEN NOTED. It changes no
+	// transaction.
+	// Errors: INVALID_REQUEST, RUN_NOT_FOUND (no run has found such a
+	// discrepancy), LEDGER_UNAVAILABLE.
+	NoteDiscrepancy(context.Context, *NoteDiscrepancyRequest) (*NoteDiscrepancyResponse, error)
 	mustEmbedUnimplementedReconciliationServiceServer()
 }
 
@@ -83,6 +192,21 @@ type UnimplementedReconciliationServiceServer struct{}
 
 func (UnimplementedReconciliationServiceServer) ResolveTransaction(context.Context, *ResolveTransactionRequest) (*ResolveTransactionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolveTransaction not implemented")
+}
+func (UnimplementedReconciliationServiceServer) RunSettlement(context.Context, *RunSettlementRequest) (*RunSettlementResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RunSettlement not implemented")
+}
+func (UnimplementedReconciliationServiceServer) GetSettlementRun(context.Context, *GetSettlementRunRequest) (*GetSettlementRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetSettlementRun not implemented")
+}
+func (UnimplementedReconciliationServiceServer) ListSettlementRuns(context.Context, *ListSettlementRunsRequest) (*ListSettlementRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSettlementRuns not implemented")
+}
+func (UnimplementedReconciliationServiceServer) ListDiscrepancies(context.Context, *ListDiscrepanciesRequest) (*ListDiscrepanciesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDiscrepancies not implemented")
+}
+func (UnimplementedReconciliationServiceServer) NoteDiscrepancy(context.Context, *NoteDiscrepancyRequest) (*NoteDiscrepancyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method NoteDiscrepancy not implemented")
 }
 func (UnimplementedReconciliationServiceServer) mustEmbedUnimplementedReconciliationServiceServer() {}
 func (UnimplementedReconciliationServiceServer) testEmbeddedByValue()                               {}
@@ -123,6 +247,96 @@ func _ReconciliationService_ResolveTransaction_Handler(srv interface{}, ctx cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ReconciliationService_RunSettlement_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RunSettlementRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReconciliationServiceServer).RunSettlement(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReconciliationService_RunSettlement_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReconciliationServiceServer).RunSettlement(ctx, req.(*RunSettlementRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ReconciliationService_GetSettlementRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetSettlementRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReconciliationServiceServer).GetSettlementRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReconciliationService_GetSettlementRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReconciliationServiceServer).GetSettlementRun(ctx, req.(*GetSettlementRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ReconciliationService_ListSettlementRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSettlementRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReconciliationServiceServer).ListSettlementRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReconciliationService_ListSettlementRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReconciliationServiceServer).ListSettlementRuns(ctx, req.(*ListSettlementRunsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ReconciliationService_ListDiscrepancies_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDiscrepanciesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReconciliationServiceServer).ListDiscrepancies(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReconciliationService_ListDiscrepancies_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReconciliationServiceServer).ListDiscrepancies(ctx, req.(*ListDiscrepanciesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ReconciliationService_NoteDiscrepancy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(NoteDiscrepancyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReconciliationServiceServer).NoteDiscrepancy(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReconciliationService_NoteDiscrepancy_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReconciliationServiceServer).NoteDiscrepancy(ctx, req.(*NoteDiscrepancyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ReconciliationService_ServiceDesc is the grpc.ServiceDesc for ReconciliationService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -133,6 +347,26 @@ var ReconciliationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResolveTransaction",
 			Handler:    _ReconciliationService_ResolveTransaction_Handler,
+		},
+		{
+			MethodName: "RunSettlement",
+			Handler:    _ReconciliationService_RunSettlement_Handler,
+		},
+		{
+			MethodName: "GetSettlementRun",
+			Handler:    _ReconciliationService_GetSettlementRun_Handler,
+		},
+		{
+			MethodName: "ListSettlementRuns",
+			Handler:    _ReconciliationService_ListSettlementRuns_Handler,
+		},
+		{
+			MethodName: "ListDiscrepancies",
+			Handler:    _ReconciliationService_ListDiscrepancies_Handler,
+		},
+		{
+			MethodName: "NoteDiscrepancy",
+			Handler:    _ReconciliationService_NoteDiscrepancy_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
