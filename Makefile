@@ -67,7 +67,7 @@ bench: build ## Compare the payment service with a naive one and a bare bridge (
 
 .PHONY: bench-ledger
 bench-ledger: ## Run the benchmarks of the ledger on its databases (BENCH_FLAGS='-benchtime 5s')
-	$(GO) test -run '^$$' -bench . $(BENCH_FLAGS) ./pkg/ledger/gormstore
+	GWANMUN_TEST_PG_DURABLE=1 $(GO) test -run '^$$' -bench . $(BENCH_FLAGS) ./pkg/ledger/gormstore
 
 .PHONY: bench-telegrams
 bench-telegrams: ## Run the benchmarks of the codec

@@ -80,8 +80,11 @@ func (c *cluster) launch(binary string, owner *syscall.SysProcAttr) error {
 		return err
 	}
 	defer func() { _ = log.Close() }() // the server has its own
-	c.server = exec.CommandContext(context.Background(), binary, "-D", c.data(), "-k", c.dir, "-c", "listen_addresses=", "-c", "port=5432",
-		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "max_connections=200")
+	settings := []string{"-D", c.data(), "-k", c.dir, "-c", "listen_addresses=", "-c", "port=5432", "-c", "max_connections=200"}
+	if os.Getenv(DurableVariable) == "" {
+		settings = append(settings, "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB")
+	}
+	c.server = exec.CommandContext(context.Background(), binary, settings...) //nolint:gosec // our own server
 	c.server.Dir, c.server.Stdout, c.server.Stderr, c.server.SysProcAttr = c.dir, log, log, owner
 	dieWithParent(owner)
 	started := make(chan error)

@@ -25,6 +25,11 @@ import (
 // exists. Its user must be allowed to make databases.
 const ServerVariable = "GWANMUN_TEST_PG"
 
+// DurableVariable names the environment variable that, if it is set, has the
+// throwaway cluster keep what it commits, as a server does by default: for
+// benchmarks. Tests have no use for it.
+const DurableVariable = "GWANMUN_TEST_PG_DURABLE"
+
 // adminTimeout bounds making or dropping a database.
 const adminTimeout = 30 * time.Second
 
