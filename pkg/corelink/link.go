@@ -209,21 +209,21 @@ func (l *Link) write(ctx context.Context, conn net.Conn, request []byte, at time
 // valid and all that came: a byte behind it was meant for nobody, which takes
 // nothing from the answer, but the connection is not fit any more.
 func (l *Link) read(ctx context.Context, conn net.Conn, call *Call, res *Result) (clean bool) {
-	length, start, err := call.AnswerLength, []byte(nil), error(nil)
+	length, came, err := call.AnswerLength, []byte(nil), error(nil)
 	if call.Prefix > 0 {
-		start, length, err = readPrefix(conn, call)
+		came, length, err = readPrefix(conn, call)
 	}
-	n := len(start)
+	n := len(came)
 	if err == nil {
 		// To see a byte too many without asking the kernel again, it has room
 		// for one.
-		buf := append(make([]byte, 0, length+1), start...)[:length+1]
+		buf := append(make([]byte, 0, length+1), came...)[:length+1]
 		var more int
-		more, err = io.ReadAtLeast(conn, buf[len(start):], length-len(start))
+		more, err = io.ReadAtLeast(conn, buf[n:], length-n)
 		n += more
-		start = buf[:min(n, length):length]
+		came = buf[:min(n, length):length]
 	}
-	res.Answer = start
+	res.Answer = came
 	switch {
 	case err == nil:
 		res.AnsweredAt = l.now()

@@ -20,17 +20,17 @@ var linkMutations = []mutation{
 	},
 	{
 		name: "socket returned after an anomaly", guard: "socket rule: after any anomaly it is never used again",
-		edits: swap(linkFile, "return res.Err == nil && n == call.AnswerLength", "return true"),
+		edits: swap(linkFile, "return res.Err == nil && n == length", "return true"),
 		tests: some(corelink, "Anomaly|LateAnswer|AnswerAndMore"),
 	},
 	{
 		name: "socket returned with a byte behind the answer", guard: "socket rule: no stray byte",
-		edits: swap(linkFile, "return res.Err == nil && n == call.AnswerLength", "return res.Err == nil"),
+		edits: swap(linkFile, "return res.Err == nil && n == length", "return res.Err == nil"),
 		tests: append(some(matrix, "TestMatrix/EXTRA_BYTES,_one"), some(corelink, "AnswerAndMore")...),
 	},
 	{
 		name: "socket with a lost answer returned", guard: "socket rule: no unanswered request",
-		edits: swap(linkFile, "return res.Err == nil && n == call.AnswerLength", "return n == call.AnswerLength || n == 0"),
+		edits: swap(linkFile, "return res.Err == nil && n == length", "return n == length || n == 0"),
 		tests: append(some(corelink, "LateAnswer|Anomaly"), some(matrix, "TestMatrix/(BLACK_HOLE|DELAY)")...),
 	},
 	{
@@ -45,21 +45,20 @@ var linkMutations = []mutation{
 	},
 	{
 		name: "partial write taken for nothing sent", guard: "outcome from evidence: Sent counts bytes",
-		edits: swap(linkFile, "	case n <= 0:\n", "	case n < len(frame):\n"),
+		edits: swap(linkFile, "	case n <= 0:\n", "	case n < len(request):\n"),
 		tests: some(corelink, "Write"),
 	},
 	{
 		name: "deadline renewed by a byte", guard: "deadlines are never renewed by a byte that trickles in",
-		edits: swap(linkFile, "	n, err := io.ReadAtLeast(conn, buf, call.AnswerLength)\n", `	n, err := 0, error(nil)
-	for n < call.AnswerLength && err == nil {
-		var more int
-		_ = conn.SetDeadline(l.now().Add(l.flags.ReadTimeout))
-		more, err = conn.Read(buf[n:])
-		n += more
-	}
-	if n >= call.AnswerLength {
-		err = nil
-	}
+		edits: swap(linkFile, "		more, err = io.ReadAtLeast(conn, buf[n:], length-n)\n", `		for n+more < length && err == nil {
+			var some int
+			_ = conn.SetDeadline(l.now().Add(l.flags.ReadTimeout))
+			some, err = conn.Read(buf[n+more:])
+			more += some
+		}
+		if n+more >= length {
+			err = nil
+		}
 `),
 		tests: some(corelink, "Trickle"),
 	},

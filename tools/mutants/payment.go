@@ -70,7 +70,7 @@ var paymentMutations = []mutation{
 	},
 	{
 		name: "balance's echo check off", guard: "echo check",
-		edits: swap("services/payment/payment/balance.go", "			if m.TranID != id {\n				return errOtherID\n			}\n", ""),
+		edits: swap("services/payment/payment/balance.go", "			if m.TranID != q.id {\n				return errOtherID\n			}\n", ""),
 		tests: append(some(payment, ""), some(matrix, "TestForeign|TestMatrix/WRONG_ECHO")...),
 	},
 	{

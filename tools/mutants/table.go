@@ -4,12 +4,14 @@ import "slices"
 
 // table is every mutation. A guard of DESIGN P10 that is added to the product is
 // to be added here too.
-var table = slices.Concat(circuitMutations, linkMutations, paymentMutations, ledgerMutations, resolveMutations, coreMutations, numberMutations)
+var table = slices.Concat(circuitMutations, linkMutations, listingMutations, paymentMutations, ledgerMutations, resolveMutations, coreMutations, numberMutations)
 
 // Where the tests of the guards are.
 const (
 	resilience = "./pkg/resilience"
 	corelink   = "./pkg/corelink"
+	listings   = "./pkg/corelink/listing"
+	frames     = "./pkg/frame"
 	ledger     = "./pkg/ledger"
 	memstore   = "./pkg/ledger/memstore"
 	gormstore  = "./pkg/ledger/gormstore"
