@@ -44,7 +44,9 @@ type ListingError struct {
 }
 
 // Error names the page.
-func (e *ListingError) Error() string { return fmt.Sprintf("page %d of the core's book %s", e.Page, e.Fault) }
+func (e *ListingError) Error() string {
+	return fmt.Sprintf("page %d of the core's book %s", e.Page, e.Fault)
+}
 
 // errBook says that a page could not be had.
 var errBook = errors.New("the core's book could not be read")
