@@ -73,6 +73,10 @@ bench-ledger: ## Run the benchmarks of the ledger on its databases (BENCH_FLAGS=
 bench-telegrams: ## Run the benchmarks of the codec
 	$(GO) test -run '^$$' -bench . -benchmem $(BENCH_FLAGS) ./pkg/telegram/... ./pkg/frame/...
 
+.PHONY: bench-resolve
+bench-resolve: build ## Measure how fast a backlog of UNKNOWN payments drains (BENCH_FLAGS='--only sqlite')
+	$(GO) run ./bench/resolve --reconciler $(BIN)/reconciler $(BENCH_FLAGS)
+
 .PHONY: bench-link
 bench-link: ## Measure what the way to the core costs, against bare sockets
 	$(GO) run ./bench/link $(BENCH_FLAGS)

@@ -68,6 +68,9 @@ type dialect struct {
 	// stale reports whether a connection turned out to be dead, and a new one may
 	// be had.
 	stale func(error) bool
+	// unbegun reports whether a statement never reached the database, and refused
+	// whether the database says itself that it was not done.
+	unbegun, refused func(error) bool
 	// fault reports whether it refused what was to be stored: a mistake of ours.
 	fault func(error) bool
 }
@@ -91,11 +94,22 @@ const (
 	longestIdle = "10s"
 )
 
+// Every statement of ours finds its rows in the order of an index. Where there are
+// no statistics yet, a planner that takes what is pending for a few rows reads
+// all of it by bitmap and sorts it, for each claim of twenty: a backlog then costs
+// its square.
+const (
+	bitmapSetting = "enable_bitmapscan"
+	noBitmaps     = "off"
+)
+
 // postgresDialect is a book in PostgreSQL. Times are compared as of the
 // statement, and stored as of when the row was locked.
 func postgresDialect(config *pgx.ConnConfig) *dialect {
-	if config.RuntimeParams[idleSetting] == "" {
-		config.RuntimeParams[idleSetting] = longestIdle
+	for setting, value := range map[string]string{idleSetting: longestIdle, bitmapSetting: noBitmaps} {
+		if config.RuntimeParams[setting] == "" {
+			config.RuntimeParams[setting] = value
+		}
 	}
 	return &dialect{
 		name:    "postgresql",
@@ -125,6 +139,15 @@ func postgresDialect(config *pgx.ConnConfig) *dialect {
 		},
 		again: func(err error) bool { return hasClass(err, "40001", "40P01") },
 		stale: isStale,
+		unbegun: func(err error) bool {
+			var noConnection *pgconn.ConnectError
+			return errors.As(err, &noConnection) || pgconn.SafeToRetry(err)
+		},
+		// What ends the session may come when the statement is done.
+		refused: func(err error) bool {
+			var pg *pgconn.PgError
+			return errors.As(err, &pg) && !hasClass(err, "57", "08", "XX")
+		},
 		fault: func(err error) bool { return hasClass(err, "22", "23") },
 	}
 }

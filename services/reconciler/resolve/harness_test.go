@@ -59,7 +59,7 @@ func newHouse(store ledger.Store, flags Flags, now func() time.Time) *house {
 // Of rows never asked about, the tests' resolver has so many in hand, and so many
 // of those at the core.
 const (
-	workers   = 20
+	workers   = 40
 	atTheCore = 10
 )
 

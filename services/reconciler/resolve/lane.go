@@ -42,20 +42,24 @@ type lane struct {
 	beat atomic.Pointer[time.Time]
 }
 
+// rowsPerPlace is how many rows are in hand for each place at the core: while some
+// are there, the others are at the ledger, which stores together what comes at
+// once. Were it more, rows could outlive their leases waiting for net cancels
+// that the core does not answer.
+const rowsPerPlace = 4
+
 // lanes share out the connections to the core that this process has. What is
-// left over of 16 is for operators. There are more rows in hand than places:
-// while some are at the core, others are at the ledger, which stores many at a
-// time.
+// left over of 16 is for operators.
 func lanes(connections int) []*lane {
-	part := func(l *lane, workers, sixteenths int) *lane {
+	share := func(l *lane, sixteenths int) *lane {
 		n := max(1, connections*sixteenths/16)
-		l.workers, l.inquiries, l.cancels = workers, make(places, n), make(places, n)
+		l.workers, l.inquiries, l.cancels = rowsPerPlace*n, make(places, n), make(places, n)
 		return l
 	}
 	return []*lane{
-		part(&lane{name: "fresh", part: ledger.PartFresh, first: true}, ledger.MaxClaim, 10),
-		part(&lane{name: "asked", part: ledger.PartAsked}, ledger.MaxClaim, 3),
-		part(&lane{name: "review", review: true}, 2, 1),
+		share(&lane{name: "fresh", part: ledger.PartFresh, first: true}, 10),
+		share(&lane{name: "asked", part: ledger.PartAsked}, 3),
+		share(&lane{name: "review", review: true}, 1),
 	}
 }
 
