@@ -76,12 +76,19 @@ func TestRetireDay_IsFinishedByWhoComesAfterACrash(t *testing.T) {
 		retireStep(t, first, retiring(1), ledger.Retirement{Day: longAgo, Rows: 1, Events: 2})
 
 		// Nor does a row that came to the day since lose anything.
-		late := old(t, first, 9, ledger.StatusUnknown)
+		late := []tranid.ID{old(t, first, 8, ledger.StatusUnknown), tranid.New(longAgo, 9)}
+		in := intent(9)
+		in.ID = late[1]
+		if _, err := first.CreateIntent(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
 		second := openBook(t, dsn)
 		retireStep(t, second, retiring(10), ledger.Retirement{Day: longAgo, Rows: 2, Events: 4})
 		retireStep(t, second, retiring(10), ledger.Retirement{Day: longAgo, Hold: ledger.HoldOpen})
-		if events, err := second.Events(t.Context(), late); len(events) != 2 || err != nil {
-			t.Errorf("the open row has %d events, error %v", len(events), err)
+		for i, id := range late {
+			if events, err := second.Events(t.Context(), id); len(events) != 2-i || err != nil {
+				t.Errorf("open row %s has %d events, error %v", id, len(events), err)
+			}
 		}
 	})
 }
