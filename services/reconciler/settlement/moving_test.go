@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/ledger/memstore"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
@@ -230,4 +231,35 @@ func TestSeeker_RecordThatMovesBehindItIsFound(t *testing.T) {
 	if err != nil || got == nil || got.ID != wanted {
 		t.Errorf("found %v, error %v", got, err)
 	}
+}
+
+// canceling is a ledger in which a payment becomes canceled, on both sides, just
+// before its row is read alone.
+type canceling struct {
+	ledger.Store
+	cancel func(id tranid.ID)
+}
+
+func (s *canceling) Get(ctx context.Context, id tranid.ID) (ledger.Transaction, error) {
+	s.cancel(id)
+	return s.Store.Get(ctx, id)
+}
+
+// The second look is at the row first: a page that was read before it would still
+// have the payment done, and make a ghost of it.
+func TestSettlement_SecondLookIsAtTheRowFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &canceling{Store: memstore.New(time.Now)}
+		b := newBooks(store)
+		defer running(t, b.Service)()
+		b.pay(t, 1, "UNKNOWN")
+		b.lists(1, ledger.CoreDone)
+		store.cancel = func(id tranid.ID) {
+			b.lists(1, ledger.CoreCanceled)
+			b.move(t, id, ledger.StatusUnknown, "CANCELED")
+		}
+		if run := b.succeeds(t); run.Counts.Match != 1 || len(b.found(t)) != 0 {
+			t.Errorf("counted %+v, found %v", run.Counts, b.found(t))
+		}
+	})
 }
