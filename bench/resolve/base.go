@@ -43,9 +43,9 @@ func base(ctx context.Context, addr string, burst time.Duration) (perSecond floa
 			}
 		})
 	}
-	time.Sleep(burst / 5)
+	<-time.After(burst / 5)
 	before, start := done.Load(), time.Now()
-	time.Sleep(burst)
+	<-time.After(burst)
 	count, took := done.Load()-before, time.Since(start)
 	stop.Store(true)
 	callers.Wait()

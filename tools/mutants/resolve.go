@@ -3,6 +3,7 @@ package main
 const (
 	attemptFile = "services/reconciler/resolve/attempt.go"
 	planFile    = "services/reconciler/resolve/plan.go"
+	laneFile    = "services/reconciler/resolve/lane.go"
 )
 
 // resolveMutations take away what the reconciler needs before it calls anything
@@ -69,5 +70,30 @@ var resolveMutations = []mutation{
 		name: "net cancel made an inquiry", guard: "0420 once, no retry within a pass",
 		edits: swap("services/reconciler/resolve/exchange.go", "Tx: corelink.TxNetCancel, Kind: corelink.Mutation, Frame: frame,", "Tx: corelink.TxNetCancel, Kind: corelink.Inquiry, Frame: frame,"),
 		tests: append(some(resolve, ""), some(matrix, "TestMatrix/CLOSE_before/0420")...),
+	},
+	{
+		name: "fresh rows waited for as long as the others", guard: "what the core ignores keeps no fresh row waiting",
+		edits: swap("services/reconciler/resolve/exchange.go", "	if l.first {\n		return", "	if l.first && l.review {\n		return"),
+		tests: some(resolve, "TestSweep_P4HoldsAmong"),
+	},
+	{
+		name: "fresh rows share a lane with those asked before", guard: "a lane for each kind of row",
+		edits: swap(laneFile, "Review: l.review, Only: l.part,", "Review: l.review,"),
+		tests: some(resolve, ""),
+	},
+	{
+		name: "the oldest due first, always", guard: "behind a backlog a fresh row does not wait for all of it",
+		edits: swap(laneFile, "Newest: newest && l.first,", "Newest: newest && l.first && l.review,"),
+		tests: some(resolve, "TestSweep_P4HoldsForAFreshRowWhileThousandsDrain"),
+	},
+	{
+		name: "a way to the core looked for at the next sweep only", guard: "a circuit that is tried for a moment is used",
+		edits: swap("services/reconciler/resolve/sweep.go", "	return p.noWay\n", "	return p.noWay && l.review\n"),
+		tests: some(resolve, "TestSweep_P4HoldsWhileBothCircuitsFlap"),
+	},
+	{
+		name: "a lane that stands still forgotten", guard: "readiness tells of a sweep that stands still",
+		edits: swap(laneFile, "	case oldest == nil || beat.Before(at):\n", "	case oldest == nil || beat.After(at):\n"),
+		tests: some(resolve, "TestReady"),
 	},
 }

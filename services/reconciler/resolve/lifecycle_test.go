@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -225,6 +226,29 @@ func TestReady_TellsOfTheLedgerAndOfASweepThatStandsStill(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		if h.Ready(t.Context()) == nil {
 			t.Error("ready although the sweep stands still")
+		}
+		close(stuck)
+		stop()
+	})
+}
+
+// Each lane has a heartbeat of its own: the others do not cover for one that is
+// stuck.
+func TestReady_OneLaneThatStandsStillIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faultyStore{Store: memstore.New(time.Now)}
+		h := newHouse(store, testFlags(), time.Now)
+		stuck := make(chan struct{})
+		store.claim = func(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Claim, error) {
+			if o.Only == ledger.PartAsked {
+				<-stuck
+			}
+			return store.Store.Claim(ctx, o)
+		}
+		stop := h.running(t)
+		time.Sleep(5 * time.Minute)
+		if err := h.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "asked rows") {
+			t.Errorf("one lane stands still: %v", err)
 		}
 		close(stuck)
 		stop()
