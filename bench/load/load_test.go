@@ -112,6 +112,25 @@ func TestAudit_WaitsForWhatIsWrittenBehind(t *testing.T) {
 	}
 }
 
+func TestAudit_WhatIsMissingFailsOnce(t *testing.T) {
+	book := tally{payments: 8, inquiries: 5}
+	s := &side{name: product, patience: time.Millisecond, read: func(context.Context) (tally, error) { return book, nil }}
+	s.paid.Store(9)
+	s.asked.Store(5)
+	if err := s.audit(t.Context()); !errors.Is(err, errBook) {
+		t.Errorf("error %v", err)
+	}
+	book.payments++
+	s.paid.Add(1)
+	if err := s.audit(t.Context()); err != nil {
+		t.Errorf("error %v", err)
+	}
+	s.asked.Add(1)
+	if err := s.audit(t.Context()); !errors.Is(err, errBook) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestCompare_FailureIsALineAndAnError(t *testing.T) {
 	sides := map[string]*side{
 		naive:   serve(t, naive, &fake{}),
