@@ -79,7 +79,6 @@ CREATE TABLE settlement_discrepancies (
 );
 CREATE INDEX settlement_discrepancies_listed ON settlement_discrepancies (found_at DESC, transaction_id DESC);
 CREATE INDEX settlement_discrepancies_of_run ON settlement_discrepancies (run_id, found_at DESC, transaction_id DESC);
-CREATE INDEX settlement_discrepancies_in_state ON settlement_discrepancies (state, found_at DESC, transaction_id DESC);
-CREATE INDEX settlement_discrepancies_open ON settlement_discrepancies (class) WHERE state = 'OPEN';
+CREATE INDEX settlement_discrepancies_in_state ON settlement_discrepancies (state, found_at DESC, transaction_id DESC, class);
 CREATE INDEX settlement_discrepancies_unclosed ON settlement_discrepancies (business_date, transaction_id)
     WHERE state IN ('OPEN', 'NOTED');
