@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -275,18 +276,18 @@ func (f faulty) RetireDay(ctx context.Context, o ledger.RetireOptions) (ledger.R
 }
 
 func TestKeeper_GoesOnAfterFaultsAndPanics(t *testing.T) {
-	faults, panics := 2, 2
+	var faults, panics atomic.Int64
 	inBubble(t, 1, func(s ledger.Keeper) ledger.Keeper {
 		return faulty{
 			Keeper: s,
 			purge: func(int) error {
-				if faults--; faults >= 0 {
+				if faults.Add(1) <= 2 {
 					return ledger.ErrUnavailable
 				}
 				return nil
 			},
 			retire: func() error {
-				if panics--; panics >= 0 {
+				if panics.Add(1) <= 2 {
 					panic("broken")
 				}
 				return nil
