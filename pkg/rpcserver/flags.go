@@ -23,9 +23,9 @@ type Flags struct {
 
 	AdminInsecure bool `help:"Let the admin port listen off loopback, though it has neither keys nor TLS; --insecure does it too." name:"admin-insecure"`
 
-	RateLimit   *int `help:"Calls a second for each client, on average; 0 is no limit. Unset: 200 with --clients-file, else 0." name:"rate-limit" placeholder:"N"`
-	RateBurst   *int `help:"Calls of a client that may come at once. Unset: twice --rate-limit." name:"rate-burst" placeholder:"N"`
-	MaxInFlight *int `help:"Calls of a client that may be under way at once; 0 is no limit. Unset: 1024 with --clients-file, else 0." name:"max-in-flight" placeholder:"N"`
+	RateLimit   *int `help:"Calls a second for each client, on average; 0 is no limit (by default 200 with --clients-file, else 0)." name:"rate-limit" placeholder:"N"`
+	RateBurst   *int `help:"Calls of a client that may come at once (by default twice --rate-limit)." name:"rate-burst" placeholder:"N"`
+	MaxInFlight *int `help:"Calls of a client that may be under way at once; 0 is no limit (by default 1024 with --clients-file, else 0)." name:"max-in-flight" placeholder:"N"`
 
 	LogLevel string `default:"info" enum:"debug,info,warn,error" help:"The least that is logged." name:"log-level"`
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"time"
 
@@ -20,19 +19,22 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/cmdline"
 	"github.com/gwanmun/gwanmun/pkg/rpcserver"
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
+	"github.com/gwanmun/gwanmun/pkg/telemetry/tracing"
 	"github.com/gwanmun/gwanmun/services/corebank/grpcapi"
 	"github.com/gwanmun/gwanmun/services/corebank/simulator"
 )
 
 // config is every flag of the command.
 type config struct {
-	Server rpcserver.Flags `embed:""`
+	Server  rpcserver.Flags `embed:""`
+	Tracing tracing.Flags   `embed:""`
 
 	FrameAddr   string        `default:"127.0.0.1:9099" help:"Where to speak telegrams; port 0 takes a free one." name:"frame-addr" type:"hostport"`
 	ListingAddr string        `default:"127.0.0.1:9097" help:"Where to answer listings; port 0 takes a free one." name:"listing-addr" type:"hostport"`
 	BookDSN     string        `default:"sqlite:var/book.db" help:"The bank's own book, sqlite:PATH; made if there is none." name:"book-dsn"`
 	CoreFences  bool          `default:"true" help:"Refuse for ever a payment that was net-canceled before it came." name:"core-fences" negatable:""`
 	Dedupe      bool          `default:"true" help:"Refuse a payment under an ID that was used; off, it debits again." name:"dedupe" negatable:""`
+	CoreTLS     bool          `help:"Speak TLS on the ports of telegrams and listings too, with --tls-cert and --tls-key." name:"core-tls"`
 	LateAnswer  time.Duration `default:"5s" help:"How late the accounts 99999999999999 and 55555555555555 are." name:"late-answer" type:"positive"`
 }
 
@@ -41,7 +43,10 @@ func (c *config) Validate() error {
 	if _, err := simulator.ParseDSN(c.BookDSN); err != nil {
 		return fmt.Errorf("--book-dsn: %w", err)
 	}
-	return c.Server.Validate()
+	if c.CoreTLS && c.Server.TLSCert == "" {
+		return errors.New("--core-tls needs --tls-cert and --tls-key")
+	}
+	return errors.Join(c.Server.Validate(), c.Tracing.Validate())
 }
 
 func main() { cmdline.Main(run) }
@@ -49,7 +54,7 @@ func main() { cmdline.Main(run) }
 func run(ctx context.Context, args []string) error {
 	var cfg config
 	err := cmdline.Parse("corebank", telemetry.Version(), "Simulates a bank's core that speaks telegrams.",
-		args, &cfg, map[string]string{"grpc_addr": "127.0.0.1:9091", "admin_addr": "127.0.0.1:8091"}, os.Stdout)
+		args, &cfg, map[string]string{"grpc_addr": "127.0.0.1:9091", "admin_addr": "127.0.0.1:8091", "trace_ratio": "1"}, os.Stdout)
 	if err != nil {
 		return err
 	}
@@ -72,9 +77,16 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 	if err != nil {
 		return err
 	}
+	registry := telemetry.NewRegistry()
+	traces, err := tracing.New(ctx, tracing.Options{
+		Flags: cfg.Tracing, Service: "corebank", Instance: telemetry.NewInstance("corebank"), Logger: logger, Registry: registry, Now: time.Now,
+	})
+	if err != nil {
+		return err
+	}
 	faults := simulator.NewFaults()
 	server, err := rpcserver.New(rpcserver.Options{
-		Flags: cfg.Server, Logger: logger, Registry: telemetry.NewRegistry(),
+		Flags: cfg.Server, Logger: logger, Registry: registry, Tracer: traces.Provider(),
 		Ready:    func(context.Context) error { return bank.Err() },
 		Services: map[string]access.Roles{simulatorv1.SimulatorService_ServiceDesc.ServiceName: access.Of(access.RoleOps)},
 		Register: func(r grpc.ServiceRegistrar) { grpcapi.Register(r, bank, faults) },
@@ -82,7 +94,7 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 	if err != nil {
 		return fmt.Errorf("build server: %w", err)
 	}
-	ports, err := listen(ctx, cfg)
+	ports, err := listen(ctx, cfg, logger)
 	if err != nil {
 		return err
 	}
@@ -94,7 +106,7 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	link := simulator.NewServer(bank, simulator.Options{LateAnswer: cfg.LateAnswer, Faults: faults, Logger: logger})
+	link := simulator.NewServer(bank, simulator.Options{LateAnswer: cfg.LateAnswer, Faults: faults, Logger: logger, Tracer: traces.Tracer()})
 	linkEnded := make(chan error, 1)
 	go func() {
 		defer cancel()
@@ -105,42 +117,9 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 	// ctx is done; what is left has a budget of its own.
 	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer done()
-	return cmdline.Stopped(ctx, logger, errors.Join(served, shutdown(stopping, server, linkEnded)))
-}
-
-// ports are where the core is spoken to in telegrams.
-type ports struct{ frames, listings net.Listener }
-
-func listen(ctx context.Context, cfg config) (ports, error) {
-	frames, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.FrameAddr)
-	if err != nil {
-		return ports{}, fmt.Errorf("listen for frame: %w", err)
-	}
-	listings, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.ListingAddr)
-	if err != nil {
-		return ports{}, errors.Join(fmt.Errorf("listen for listing: %w", err), frames.Close())
-	}
-	return ports{frames: frames, listings: listings}, nil
-}
-
-// Close ends both.
-func (p ports) Close() error { return errors.Join(p.frames.Close(), p.listings.Close()) }
-
-// serve serves both until ctx is done or one of them cannot go on.
-func (p ports) serve(ctx context.Context, link *simulator.Server) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	listingsEnded := make(chan error, 1)
-	go func() {
-		defer cancel()
-		listingsEnded <- link.ServeListings(ctx, p.listings)
-	}()
-	err := link.Serve(ctx, p.frames)
-	cancel()
-	if listingErr := <-listingsEnded; !errors.Is(err, simulator.ErrBook) { // which both return
-		err = errors.Join(err, listingErr)
-	}
-	return err
+	err = errors.Join(served, shutdown(stopping, server, linkEnded))
+	traces.Shutdown(stopping)
+	return cmdline.Stopped(ctx, logger, err)
 }
 
 // openBank makes the bank of what its book holds, and says how much that is.
