@@ -176,7 +176,7 @@ func (l *Link) converse(ctx context.Context, conn *session, call *Call) (res Res
 	if end.IsZero() {
 		end = l.now()
 	}
-	l.metrics.took(call.Tx, end.Sub(start))
+	l.metrics.took(ctx, call.Tx, end.Sub(start))
 	return res, fit
 }
 

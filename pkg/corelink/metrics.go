@@ -1,9 +1,12 @@
 package corelink
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gwanmun/gwanmun/pkg/telemetry/span"
 )
 
 // Metrics are what the links of one process count and time.
@@ -42,11 +45,18 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// took observes how long an exchange was.
-func (m *Metrics) took(tx string, d time.Duration) {
+// took observes how long an exchange was. If it is traced, the histogram shows
+// its trace as an example of such a length.
+func (m *Metrics) took(ctx context.Context, tx string, d time.Duration) {
 	series, ok := m.known[tx]
 	if !ok {
 		series = m.roundtrip.WithLabelValues(tx)
+	}
+	if traceID := span.TraceID(ctx); traceID != "" {
+		if exemplary, ok := series.(prometheus.ExemplarObserver); ok {
+			exemplary.ObserveWithExemplar(d.Seconds(), prometheus.Labels{"trace_id": traceID})
+			return
+		}
 	}
 	series.Observe(d.Seconds())
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/gwanmun/gwanmun/pkg/corelink"
+	"github.com/gwanmun/gwanmun/pkg/telemetry/span"
 )
 
 // course is one call on its way: the attempts that are made for it, and what
@@ -30,10 +33,23 @@ func (c *course) attempt(ctx context.Context) verdict {
 	if c.attempts > 1 {
 		c.gate.retries.Inc()
 	}
-	res := sane(c.leg.pool.Exchange(ctx, c.call))
+	traced, attempt := span.Start(ctx, "attempt")
+	defer attempt.End()
+	res := sane(c.leg.pool.Exchange(traced, c.call))
 	v := judge(&res, gone(ctx, c.now()))
+	if attempt.IsRecording() {
+		c.tell(attempt, &res, v)
+	}
 	c.add(res, v)
 	return v
+}
+
+// tell says in an attempt's span how it ended.
+func (c *course) tell(attempt trace.Span, res *corelink.Result, v verdict) {
+	attempt.SetAttributes(span.KeyCircuit.String(c.leg.circuit.name), span.KeySent.String(res.Sent.String()))
+	if v.cause != nil {
+		span.Fail(attempt, v.cause.Error())
+	}
 }
 
 // add takes an attempt into the result over all attempts: the most that left in

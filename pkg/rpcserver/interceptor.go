@@ -28,6 +28,7 @@ func (s *Server) begin(ctx context.Context, m *method, setHeader func(metadata.M
 	_ = setHeader(metadata.Pairs(correlationHeader, id))
 	c := &call{method: m, stopping: s.stopping}
 	ctx = telemetry.WithCorrelationID(ctx, id)
+	nameCall(ctx)
 	return context.WithValue(ctx, callKey{}, c)
 }
 

@@ -26,6 +26,7 @@ func (s *Server) logCall(ctx context.Context, elapsed time.Duration, err error) 
 	c := callOf(ctx)
 	code := status.Code(err)
 	reason, refused := rpcerr.Reason(ctx, c.err)
+	describeCall(ctx, c, reason, refused)
 	level := levelOf(c, code, reason)
 	if !s.logger.Enabled(ctx, level) {
 		return

@@ -27,6 +27,7 @@ import (
 	metrics "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -61,7 +62,7 @@ const (
 	minClientPing = 10 * time.Second
 )
 
-// Options are what a Server is made of. All but Listen are required.
+// Options are what a Server is made of. All but Tracer and Listen are required.
 type Options struct {
 	Flags    Flags
 	Logger   *slog.Logger
@@ -75,6 +76,9 @@ type Options struct {
 	// caller must have one. Their health is reported by these names, besides the
 	// empty one.
 	Services map[string]access.Roles
+	// Tracer makes the spans of calls; nil means that nothing is traced, and
+	// costs nothing.
+	Tracer trace.TracerProvider
 	// Listen opens a listener; nil means TCP. The network is always tcp.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 }
@@ -150,6 +154,9 @@ func New(o Options) (*Server, error) {
 	options := s.serverOptions(counts, rules)
 	if transport != nil {
 		options = append(options, grpc.Creds(transport))
+	}
+	if o.Tracer != nil {
+		options = append(options, s.traced(o.Tracer))
 	}
 	s.grpc = grpc.NewServer(options...)
 	o.Register(s.grpc)

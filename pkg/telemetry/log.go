@@ -11,11 +11,13 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // NewLogger returns a logger that writes one JSON object a line to w: time in
-// UTC, level, msg, service, and correlation_id when the context carries one,
-// always at the top level. Whatever is logged, a line is one line of valid
+// UTC, level, msg, service, and when the context carries them correlation_id,
+// trace_id and span_id, always at the top level. Whatever is logged, a line is one line of valid
 // UTF-8: control and invisible characters are escaped and bad bytes replaced.
 //
 // Writes are serialised; w needs no lock of its own.
@@ -24,7 +26,7 @@ func NewLogger(w io.Writer, level slog.Level, service string) *slog.Logger {
 	return slog.New(&handler{next: base}).With("service", service)
 }
 
-// handler adds the correlation ID. slog puts what is added to a record into the
+// handler adds the IDs of the context. slog puts what is added to a record into the
 // innermost open group, so a handler with groups keeps the handler from before
 // the first of them, and how it came from there.
 type handler struct {
@@ -43,21 +45,33 @@ func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 // Handle writes the line.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	r.Time = r.Time.UTC()
-	id := CorrelationID(ctx)
-	if id == "" {
+	var room [3]slog.Attr
+	ids := idsOf(ctx, room[:0])
+	if len(ids) == 0 {
 		return h.next.Handle(ctx, r)
 	}
-	correlation := slog.String("correlation_id", id)
 	if h.outer == nil {
 		r = r.Clone()
-		r.AddAttrs(correlation)
+		r.AddAttrs(ids...)
 		return h.next.Handle(ctx, r)
 	}
-	next := h.outer.WithAttrs([]slog.Attr{correlation})
+	next := h.outer.WithAttrs(ids)
 	for _, step := range h.steps {
 		next = step(next)
 	}
 	return next.Handle(ctx, r)
+}
+
+// idsOf adds what ctx carries to ids. A trace that is not recorded has an ID, too:
+// that of the caller, whose own lines may show it.
+func idsOf(ctx context.Context, ids []slog.Attr) []slog.Attr {
+	if id := CorrelationID(ctx); id != "" {
+		ids = append(ids, slog.String("correlation_id", id))
+	}
+	if c := trace.SpanContextFromContext(ctx); c.IsValid() {
+		ids = append(ids, slog.String("trace_id", c.TraceID().String()), slog.String("span_id", c.SpanID().String()))
+	}
+	return ids
 }
 
 // WithAttrs adds attributes to every line.
@@ -68,7 +82,7 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return h.then(func(next slog.Handler) slog.Handler { return next.WithAttrs(attrs) })
 }
 
-// WithGroup opens a group; the correlation ID stays outside of it.
+// WithGroup opens a group; the IDs stay outside of it.
 func (h *handler) WithGroup(name string) slog.Handler {
 	if name == "" {
 		return h

@@ -12,6 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
 )
 
@@ -63,6 +65,19 @@ func TestLogger_PutsTheCorrelationIDAtTheTopOfEveryLine(t *testing.T) {
 				t.Errorf("a line without context has a correlation ID: %v", got[1])
 			}
 		})
+	}
+}
+
+func TestLogger_PutsTheTraceAtTheTopOfEveryLine(t *testing.T) {
+	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, 15: 2}, SpanID: trace.SpanID{3}})
+	ctx := trace.ContextWithSpanContext(telemetry.WithCorrelationID(context.Background(), "abc-1"), span)
+	for _, line := range lines(t, slog.LevelInfo, func(l *slog.Logger) {
+		l.InfoContext(ctx, "settled")
+		l.WithGroup("g").With("a", 1).InfoContext(ctx, "settled", "b", 2)
+	}) {
+		if line["trace_id"] != "01000000000000000000000000000002" || line["span_id"] != "0300000000000000" || line["correlation_id"] != "abc-1" {
+			t.Errorf("line is %v", line)
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/resilience"
 	"github.com/gwanmun/gwanmun/pkg/rpcserver"
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
+	"github.com/gwanmun/gwanmun/pkg/telemetry/tracing"
 	"github.com/gwanmun/gwanmun/services/payment/grpcapi"
 	"github.com/gwanmun/gwanmun/services/payment/payment"
 )
@@ -38,11 +39,13 @@ type config struct {
 	Payment payment.Flags   `embed:""`
 
 	Resilience resilience.Flags `embed:""`
+	Tracing    tracing.Flags    `embed:""`
 }
 
 // Validate is called when the flags are read.
 func (c *config) Validate() error {
-	return errors.Join(c.Server.Validate(), c.Core.Validate(), c.Listing.Validate(), c.Payment.Validate(), c.Resilience.Validate())
+	return errors.Join(c.Server.Validate(), c.Core.Validate(), c.Listing.Validate(), c.Payment.Validate(), c.Resilience.Validate(),
+		c.Tracing.Validate())
 }
 
 func main() { cmdline.Main(run) }
@@ -50,14 +53,20 @@ func main() { cmdline.Main(run) }
 func run(ctx context.Context, args []string) error {
 	var cfg config
 	err := cmdline.Parse("payment", telemetry.Version(), "Takes payments and inquiries over gRPC and sends them to the core.",
-		args, &cfg, map[string]string{"grpc_addr": "127.0.0.1:9090", "admin_addr": "127.0.0.1:8090"}, os.Stdout)
+		args, &cfg, map[string]string{"grpc_addr": "127.0.0.1:9090", "admin_addr": "127.0.0.1:8090", "trace_ratio": "0.1"}, os.Stdout)
 	if err != nil {
 		return err
 	}
 	logger := telemetry.NewLogger(os.Stderr, cfg.Server.Level(), "payment")
 	slog.SetDefault(logger)
-	registry := telemetry.NewRegistry()
-	store, hashKey, err := gormstore.Open(ctx, gormstore.Options{Flags: cfg.Ledger, Logger: logger})
+	registry, instance := telemetry.NewRegistry(), telemetry.NewInstance("payment")
+	traces, err := tracing.New(ctx, tracing.Options{
+		Flags: cfg.Tracing, Service: "payment", Instance: instance, Logger: logger, Registry: registry, Now: time.Now,
+	})
+	if err != nil {
+		return err
+	}
+	store, hashKey, err := gormstore.Open(ctx, gormstore.Options{Flags: cfg.Ledger, Logger: logger, Tracer: traces.Provider()})
 	if err != nil {
 		return fmt.Errorf("open ledger: %w", err)
 	}
@@ -79,10 +88,10 @@ func run(ctx context.Context, args []string) error {
 	})
 	service := payment.New(payment.Options{
 		Flags: cfg.Payment, Store: store, HashKey: hashKey, Core: core, Listings: listing.New(listings, listingFlags, time.Now),
-		Now: time.Now, Logger: logger, Registry: registry, Instance: telemetry.NewInstance("payment"),
+		Now: time.Now, Logger: logger, Registry: registry, Instance: instance,
 	})
 	server, err := rpcserver.New(rpcserver.Options{
-		Flags: cfg.Server, Logger: logger, Registry: registry, Ready: store.Ping,
+		Flags: cfg.Server, Logger: logger, Registry: registry, Ready: store.Ping, Tracer: traces.Provider(),
 		Services: map[string]access.Roles{
 			paymentv1.PaymentService_ServiceDesc.ServiceName: access.Of(access.RolePayment),
 			paymentv1.AccountService_ServiceDesc.ServiceName: access.Of(access.RolePayment),
@@ -106,6 +115,7 @@ func run(ctx context.Context, args []string) error {
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer cancel()
 	err = errors.Join(served, shutdown(budget, server, service), request.Close(), query.Close(), listings.Close(), store.Close())
+	traces.Shutdown(budget)
 	return cmdline.Stopped(ctx, logger, err)
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/resilience"
 	"github.com/gwanmun/gwanmun/pkg/rpcserver"
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
+	"github.com/gwanmun/gwanmun/pkg/telemetry/tracing"
 	"github.com/gwanmun/gwanmun/services/reconciler/grpcapi"
 	"github.com/gwanmun/gwanmun/services/reconciler/keep"
 	"github.com/gwanmun/gwanmun/services/reconciler/resolve"
@@ -48,12 +49,13 @@ type config struct {
 	Settlement settlement.Flags `embed:""`
 
 	Resilience resilience.Flags `embed:""`
+	Tracing    tracing.Flags    `embed:""`
 }
 
 // Validate is called when the flags are read.
 func (c *config) Validate() error {
 	return errors.Join(c.Server.Validate(), c.Core.Validate(), c.Resolve.Validate(), c.Keep.Validate(), c.Resilience.Validate(),
-		c.Listing.Validate(), c.Settlement.Validate())
+		c.Listing.Validate(), c.Settlement.Validate(), c.Tracing.Validate())
 }
 
 func (c *config) exchangeTime() time.Duration { return c.Core.ConnectTimeout + c.Core.ReadTimeout }
@@ -63,14 +65,20 @@ func main() { cmdline.Main(run) }
 func run(ctx context.Context, args []string) error {
 	var cfg config
 	err := cmdline.Parse("reconciler", telemetry.Version(), "Asks the core about UNKNOWN transactions until they are final.",
-		args, &cfg, map[string]string{"grpc_addr": "127.0.0.1:9092", "admin_addr": "127.0.0.1:8092"}, os.Stdout)
+		args, &cfg, map[string]string{"grpc_addr": "127.0.0.1:9092", "admin_addr": "127.0.0.1:8092", "trace_ratio": "0.1"}, os.Stdout)
 	if err != nil {
 		return err
 	}
 	logger := telemetry.NewLogger(os.Stderr, cfg.Server.Level(), "reconciler")
 	slog.SetDefault(logger)
 	registry, instance := telemetry.NewRegistry(), telemetry.NewInstance("reconciler")
-	store, hashKey, err := gormstore.Open(ctx, gormstore.Options{Flags: cfg.Ledger, Logger: logger})
+	traces, err := tracing.New(ctx, tracing.Options{
+		Flags: cfg.Tracing, Service: "reconciler", Instance: instance, Logger: logger, Registry: registry, Now: time.Now,
+	})
+	if err != nil {
+		return err
+	}
+	store, hashKey, err := gormstore.Open(ctx, gormstore.Options{Flags: cfg.Ledger, Logger: logger, Tracer: traces.Provider()})
 	if err != nil {
 		return fmt.Errorf("open ledger: %w", err)
 	}
@@ -96,6 +104,7 @@ func run(ctx context.Context, args []string) error {
 		// The rest of the budget is for giving back claims and closing.
 		StopGrace: cfg.Server.ShutdownTimeout / 2,
 		Instance:  instance, Logger: logger, Registry: registry, Now: time.Now, Random: rand.Float64,
+		Tracer: traces.Tracer(),
 	})
 	settler := settlement.New(settlement.Options{
 		Flags: cfg.Settlement, Store: store, Resolver: resolver, Ghosts: resolver.Ghosts(), Key: hashKey,
@@ -103,7 +112,7 @@ func run(ctx context.Context, args []string) error {
 	})
 	keeper := newKeeper(&cfg, store, logger, registry)
 	server, err := rpcserver.New(rpcserver.Options{
-		Flags: cfg.Server, Logger: logger, Registry: registry, Ready: resolver.Ready,
+		Flags: cfg.Server, Logger: logger, Registry: registry, Ready: resolver.Ready, Tracer: traces.Provider(),
 		Services: map[string]access.Roles{
 			reconciliationv1.ReconciliationService_ServiceDesc.ServiceName: access.Of(access.RoleOps),
 			ledgerv1.LedgerService_ServiceDesc.ServiceName:                 access.Of(access.RolePayment, access.RoleOps),
@@ -129,6 +138,7 @@ func run(ctx context.Context, args []string) error {
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer cancel()
 	err = errors.Join(served, shutdown(budget, server, swept), request.Close(), query.Close(), listings.Close(), store.Close())
+	traces.Shutdown(budget)
 	return cmdline.Stopped(ctx, logger, err)
 }
 

@@ -40,7 +40,7 @@ type dialect struct {
 	// writers is how many may write at a time.
 	writers int
 
-	open      func() (*sql.DB, error)
+	connector func() (driver.Connector, error)
 	dialector func(*sql.DB) gorm.Dialector
 	goose     goose.Dialect
 	// folder is where its migrations are.
@@ -114,7 +114,9 @@ func postgresDialect(config *pgx.ConnConfig) *dialect {
 	return &dialect{
 		name:    "postgresql",
 		writers: 1 << 10, // PostgreSQL sorts them out itself
-		open:    func() (*sql.DB, error) { return stdlib.OpenDB(*config), nil },
+		connector: func() (driver.Connector, error) {
+			return stdlib.GetConnector(*config), nil
+		},
 		dialector: func(pool *sql.DB) gorm.Dialector {
 			return postgres.New(postgres.Config{Conn: pool})
 		},
@@ -206,12 +208,12 @@ func sqliteDialect(path string, now func() time.Time) *dialect {
 		path:    path,
 		file:    file,
 		writers: 1,
-		open: func() (*sql.DB, error) {
+		connector: func() (driver.Connector, error) {
 			connector, err := moderncsqlite.NewConnector(name.String() + sqliteParameters)
 			if err != nil {
 				return nil, err
 			}
-			return sql.OpenDB(fileConnector{connector, file}), nil
+			return fileConnector{connector, file}, nil
 		},
 		dialector: func(pool *sql.DB) gorm.Dialector { return sqlite.New(sqlite.Config{Conn: pool}) },
 		goose:     goose.DialectSQLite3,

@@ -2,7 +2,6 @@ package gormstore
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"io"
@@ -111,7 +110,7 @@ type connectorOf func(t *testing.T) (*dialect, driver.Connector)
 // openDeadLine opens a new book over the line.
 func openDeadLine(t *testing.T, d *dialect, line *deadLine) *Store {
 	t.Helper()
-	d.open = func() (*sql.DB, error) { return sql.OpenDB(line), nil }
+	d.connector = func() (driver.Connector, error) { return line, nil }
 	s, err := newStore(d, Options{
 		Flags: Flags{Migrate: true}, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), MaxConns: 4,
 	}, ledger.HashKey{})

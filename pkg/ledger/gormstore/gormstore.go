@@ -21,6 +21,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.opentelemetry.io/otel/trace"
 	"gorm.io/gorm"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
@@ -46,6 +47,8 @@ type Options struct {
 	// Registry counts how many rows each commit of payments has; nil means that
 	// nobody looks.
 	Registry prometheus.Registerer
+	// Tracer makes the spans of statements; nil means that nothing is traced.
+	Tracer trace.TracerProvider
 }
 
 // UsageError says what is wrong with the flags, in one line and without a
@@ -184,10 +187,11 @@ func openLocked(ctx context.Context, d *dialect, o Options, key ledger.HashKey, 
 
 // newStore is a Store that has not looked at its database yet.
 func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
-	pool, err := d.open()
+	connector, err := d.connector()
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", d.name, err)
 	}
+	pool := openPool(connector, d.name, o.Tracer)
 	pool.SetMaxOpenConns(max(o.MaxConns, 2))
 	pool.SetMaxIdleConns(max(o.MaxConns, 2))
 	db, err := gorm.Open(d.dialector(pool), &gorm.Config{

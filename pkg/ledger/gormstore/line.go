@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/gwanmun/gwanmun/pkg/telemetry/span"
 )
 
 // The bounds of what is written together.
@@ -51,6 +54,8 @@ type line[Q, A any] struct {
 type place[Q, A any] struct {
 	question Q
 	reply    chan reply[A] // buffered
+	// asker is the span of who asks.
+	asker trace.Span
 	// state moves once, from standing to one of the others.
 	state atomic.Int32
 	// group is set before the place is taken.
@@ -91,7 +96,7 @@ func (l *line[Q, A]) ask(ctx context.Context, question Q) (A, error) {
 	if ctx.Err() != nil {
 		return none, ctx.Err()
 	}
-	p := &place[Q, A]{question: question, reply: make(chan reply[A], 1)}
+	p := &place[Q, A]{question: question, reply: make(chan reply[A], 1), asker: trace.SpanFromContext(ctx)}
 	select {
 	case l.waiting <- p:
 	case <-ctx.Done():
@@ -151,6 +156,8 @@ func (l *line[Q, A]) settle(first *place[Q, A]) {
 	if len(places) == 0 {
 		return
 	}
+	ctx, batch := span.Batch(ctx, "ledger batch", recorded(places))
+	defer batch.End()
 	settled := 0
 	for i, r := range l.write(ctx, questions) {
 		if !errors.Is(r.err, errAlone) {
@@ -161,6 +168,17 @@ func (l *line[Q, A]) settle(first *place[Q, A]) {
 	if settled > 0 {
 		l.rows.Observe(float64(settled))
 	}
+}
+
+// recorded are the spans of those who are traced.
+func recorded[Q, A any](places []*place[Q, A]) []trace.Span {
+	var spans []trace.Span
+	for _, p := range places {
+		if p.asker.IsRecording() {
+			spans = append(spans, p.asker)
+		}
+	}
+	return spans
 }
 
 func (l *line[Q, A]) take(g *group, next *place[Q, A]) (places []*place[Q, A], questions []Q) {

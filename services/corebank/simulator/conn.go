@@ -132,6 +132,8 @@ func (s *Server) serveFrame(ctx context.Context, conn net.Conn, frame []byte, nu
 	}
 	q.connection = number
 	p := s.plan(q)
+	ctx, telling := s.begin(ctx, q, p)
+	defer telling.End()
 	s.logFault(ctx, q, p)
 	if p.before != nil {
 		if err := p.before(ctx, conn); err != nil {
@@ -144,6 +146,7 @@ func (s *Server) serveFrame(ctx context.Context, conn net.Conn, frame []byte, nu
 		return err
 	}
 	s.logDecision(ctx, q, d)
+	tell(telling, d)
 	if p.after != nil {
 		if err := p.after(ctx, conn); err != nil {
 			return err

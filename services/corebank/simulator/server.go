@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Options are the optional knobs of a Server. What is zero is the default.
@@ -32,6 +34,8 @@ type Options struct {
 	Faults *Faults
 	// Logger is told what happens to connections. Default: nobody is told.
 	Logger *slog.Logger
+	// Tracer begins a span for each telegram. Default: there are none.
+	Tracer trace.Tracer
 }
 
 func (o Options) withDefaults() Options {

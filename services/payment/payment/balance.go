@@ -8,6 +8,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/corelink"
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
+	"github.com/gwanmun/gwanmun/pkg/telemetry/span"
 )
 
 // BalanceRequest is an inquiry that a client asks for.
@@ -34,8 +35,9 @@ func (s *Service) Balance(ctx context.Context, r BalanceRequest) (BalanceReply, 
 	if err := s.number(ctx, &q); err != nil {
 		return BalanceReply{}, err
 	}
-	balance, answer, res := s.askBalance(ctx, &q)
-	t, err := s.conclude(ctx, &q, answer, &res)
+	asking, exchange := span.Exchange(ctx, corelink.TxBalance, q.id)
+	balance, answer, res := s.askBalance(asking, &q)
+	t, err := s.conclude(ctx, &q, told{answer, &res, exchange})
 	if err != nil {
 		return BalanceReply{}, err
 	}

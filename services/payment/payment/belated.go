@@ -126,7 +126,7 @@ func (s *Service) withdrawal(in ledger.Intent) belatedWrite {
 		}
 		_, err = s.Store.Transition(ctx, ledger.Change{
 			ID: in.ID, From: ledger.StatusRequested, To: ledger.StatusFailed,
-			Evidence: ledger.EvidenceNotSent, Reason: reasonWithdrawn, By: s.by,
+			Evidence: ledger.EvidenceNotSent, Reason: reasonWithdrawn, By: s.actor(ctx),
 		})
 		return err
 	}}

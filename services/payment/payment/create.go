@@ -10,6 +10,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/corelink"
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
+	"github.com/gwanmun/gwanmun/pkg/telemetry/span"
 )
 
 // Request is a payment that a client asks for.
@@ -132,7 +133,7 @@ func (s *Service) refuseUnsent(ctx context.Context, r *run, o outcome) error {
 		Client: r.Client, Key: r.Key, Order: r.Order, Policy: r.Policy,
 		AccountMasked: r.Account.Masked(), AccountHash: s.HashKey.Account(r.Account), Amount: r.Amount,
 		Reason: o.reason, Elapsed: s.since(r.arrived), RequestedAt: stamp(r.arrived),
-		CorrelationID: r.CorrelationID,
+		CorrelationID: r.CorrelationID, TraceID: span.TraceID(ctx),
 	}
 	s.record(ctx, refusal.Transaction)
 	return refusal
@@ -148,7 +149,7 @@ func (s *Service) intend(ctx context.Context, r *run) (ledger.Admission, error) 
 		RequestedAt: stamp(r.arrived), CorrelationID: r.CorrelationID,
 		AdoptAfter: s.Flags.SendWindow + s.Flags.Deadline + s.Flags.AdoptMargin,
 		KeyLife:    s.Flags.KeyLife,
-		By:         s.by,
+		By:         s.actor(ctx),
 	}
 	for range maxIDs {
 		admission, err := s.store(ctx, r, &in)
@@ -176,7 +177,9 @@ func (s *Service) store(ctx context.Context, r *run, in *ledger.Intent) (admissi
 		}
 	}()
 	r.window = window{start: s.Now(), limit: s.Flags.SendWindow, now: s.Now}
+	writeCtx, intent := span.Start(writeCtx, "intent")
 	admission, err = s.Store.CreateIntent(writeCtx, *in)
+	endIntent(intent, in, err)
 	if err != nil {
 		return ledger.Admission{}, s.notAdmitted(ctx, in, err)
 	}
@@ -222,14 +225,16 @@ func (s *Service) execute(ctx context.Context, r *run) (Reply, error) {
 	m := telegram.PaymentRequest{TranID: t.ID, Account: r.Account, Amount: r.Amount}
 	frame, err := m.AppendTo(make([]byte, 0, telegram.RequestLength))
 	res := corelink.Result{Sent: corelink.SentNone, Err: err}
+	exchanging, exchange := span.Exchange(ctx, corelink.TxPayment, t.ID)
 	if err == nil {
-		res = s.Core.Exchange(ctx, corelink.Call{
+		res = s.Core.Exchange(exchanging, corelink.Call{
 			Tx: corelink.TxPayment, Kind: corelink.Mutation,
 			Frame: frame, AnswerLength: telegram.AnswerLength,
 			Check: checkPayment(t.ID, &answer), Ready: r.window.open, Deadline: r.deadline,
 		})
 	}
 	o := judge(t.Kind, &res, answer)
+	endExchange(exchange, &o, &res)
 	s.settled[o.status].Inc()
 	if o.status == ledger.StatusUnknown {
 		s.Logger.WarnContext(ctx, "outcome unknown", "transaction_id", t.ID, "sent", res.Sent.String(), "error", res.Err)
@@ -238,7 +243,7 @@ func (s *Service) execute(ctx context.Context, r *run) (Reply, error) {
 		ID: t.ID, From: ledger.StatusRequested, To: o.status, Evidence: o.evidence,
 		Answer: o.answer, Reason: o.reason,
 		SentAt: stamp(res.SentAt), RespondedAt: stamp(res.AnsweredAt),
-		Elapsed: s.since(r.arrived), By: s.by,
+		Elapsed: s.since(r.arrived), By: s.actor(ctx),
 	})
 }
 
@@ -246,7 +251,9 @@ func (s *Service) execute(ctx context.Context, r *run) (Reply, error) {
 func (s *Service) settle(ctx context.Context, r *run, o outcome, c ledger.Change) (Reply, error) {
 	writeCtx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow)
 	defer cancel()
+	writeCtx, stored := span.Start(writeCtx, "outcome")
 	row, err := s.apply(writeCtx, c)
+	endOutcome(stored, &row, err)
 	if err != nil {
 		return s.unsettled(ctx, r, o, c, err)
 	}
@@ -306,7 +313,7 @@ func (s *Service) contradicts(ctx context.Context, row ledger.Transaction, o out
 	detail := fmt.Sprintf("ghost: the exchange ended %s by %s %s after the row was %s", o.status, o.evidence, o.answer.Code, row.Status)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ghostTimeout)
 	defer cancel()
-	if err := s.Store.AppendEvent(ctx, row.ID, o.evidence, s.by, detail); err != nil {
+	if err := s.Store.AppendEvent(ctx, row.ID, o.evidence, s.actor(ctx), detail); err != nil {
 		s.Logger.ErrorContext(ctx, "ghost event not stored", "transaction_id", row.ID, "error", err)
 	}
 }

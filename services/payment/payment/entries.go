@@ -9,6 +9,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/corelink/listing"
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
+	"github.com/gwanmun/gwanmun/pkg/telemetry/span"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
@@ -47,8 +48,9 @@ func (s *Service) Entries(ctx context.Context, r EntriesRequest) (EntriesReply, 
 	if err := s.number(ctx, &q); err != nil {
 		return EntriesReply{}, err
 	}
-	m, res := s.Listings.History(ctx, listing.Period{Account: r.Account, From: r.From, To: r.To, Max: r.Max}, s.deadline(ctx, &q))
-	t, err := s.conclude(ctx, &q, ledger.Answer{Code: m.ResponseCode}, &res)
+	asking, exchange := span.Exchange(ctx, corelink.TxHistory, q.id)
+	m, res := s.Listings.History(asking, listing.Period{Account: r.Account, From: r.From, To: r.To, Max: r.Max}, s.deadline(ctx, &q))
+	t, err := s.conclude(ctx, &q, told{ledger.Answer{Code: m.ResponseCode}, &res, exchange})
 	if err != nil {
 		return EntriesReply{}, err
 	}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/gwanmun/gwanmun/pkg/account"
 	"github.com/gwanmun/gwanmun/pkg/corelink"
 	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/telemetry/span"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
@@ -47,17 +50,27 @@ func (s *Service) deadline(ctx context.Context, q *inquiry) time.Time {
 	return deadline
 }
 
+// told is what came of the exchange of an inquiry, and the exchange's span, which
+// is open.
+type told struct {
+	answer   ledger.Answer
+	res      *corelink.Result
+	exchange trace.Span
+}
+
 // conclude judges what came of an inquiry and records it. It returns the row,
 // and a *ledger.Refusal for all but a success.
-func (s *Service) conclude(ctx context.Context, q *inquiry, answer ledger.Answer, res *corelink.Result) (ledger.Transaction, error) {
-	o := judge(q.kind, res, answer)
+func (s *Service) conclude(ctx context.Context, q *inquiry, end told) (ledger.Transaction, error) {
+	res := end.res
+	o := judge(q.kind, res, end.answer)
+	endExchange(end.exchange, &o, res)
 	t := ledger.Transaction{
 		ID: q.id, Kind: q.kind, Status: o.status, Evidence: o.evidence,
 		Client: q.client, AccountMasked: q.account.Masked(), AccountHash: s.HashKey.Account(q.account),
 		Answer: o.answer, Reason: o.reason,
 		Elapsed: s.since(q.arrived), RequestedAt: stamp(q.arrived),
 		SentAt: stamp(res.SentAt), RespondedAt: stamp(res.AnsweredAt),
-		CorrelationID: q.correlationID,
+		CorrelationID: q.correlationID, TraceID: span.TraceID(ctx),
 	}
 	s.record(ctx, &t)
 	switch {

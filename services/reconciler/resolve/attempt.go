@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/telemetry/span"
 )
 
 // reply says what the core did about an attempt. The zero reply is that there
@@ -46,8 +47,13 @@ type attempt struct {
 // claim has ended: the row is final or postponed, or another has it; or nothing
 // could be sent, and the claim is to be given back. A panic is a *PanicError.
 func (r *Resolver) attempt(ctx context.Context, t turn, claim ledger.Claim, by ledger.Actor) (*attempt, error) {
+	ctx, resolution := span.Resolution(ctx, r.opts.Tracer, claim.Transaction.ID, claim.Transaction.TraceID)
+	defer resolution.End()
+	by.TraceID = span.TraceID(ctx)
 	a := &attempt{r: r, turn: t, claim: claim, by: by, row: claim.Transaction}
-	return a, guarded(func() error { return a.run(ctx) })
+	err := guarded(func() error { return a.run(ctx) })
+	a.tell(resolution, err)
+	return a, err
 }
 
 func (a *attempt) run(ctx context.Context) error {
@@ -118,7 +124,9 @@ func (a *attempt) unanswered(v *verdict, said inquiry, othersWere bool) {
 // undo decides to cancel, irrevocably and durably, and only then sends the net
 // cancel, once.
 func (a *attempt) undo(ctx context.Context, v verdict) error {
-	row, err := a.r.store.Decide(ctx, a.row.ID, a.by, v.why)
+	deciding, decide := span.Start(ctx, "decide")
+	row, err := a.r.store.Decide(deciding, a.row.ID, a.by, v.why)
+	decide.End()
 	if err != nil {
 		return a.unlessOvertaken(ctx, fmt.Errorf("decide to cancel %s: %w", a.row.ID, err))
 	}
@@ -167,10 +175,12 @@ func (a *attempt) conclude(ctx context.Context, v verdict) error {
 // settle makes the row final. It reports false, and knows the row's state, when
 // another was faster.
 func (a *attempt) settle(ctx context.Context, v verdict) (bool, error) {
-	after, err := a.r.store.Transition(ctx, ledger.Change{
+	settling, final := span.Start(ctx, "final")
+	after, err := a.r.store.Transition(settling, ledger.Change{
 		ID: a.row.ID, From: ledger.StatusUnknown, To: v.to,
 		Evidence: v.evidence, Method: v.method, Reason: v.why, By: a.by,
 	})
+	final.End()
 	if err != nil {
 		return false, a.unlessOvertaken(ctx, fmt.Errorf("make %s %s: %w", a.row.ID, v.to, err))
 	}
@@ -190,7 +200,10 @@ func (a *attempt) postpone(ctx context.Context, v verdict) error {
 	if raised {
 		p.Detail += "; the attempts are used up: needs review"
 	}
-	if err := a.r.store.Postpone(ctx, p); err != nil {
+	postponing, later := span.Start(ctx, "postpone")
+	err := a.r.store.Postpone(postponing, p)
+	later.End()
+	if err != nil {
 		return a.unlessOvertaken(ctx, fmt.Errorf("postpone %s: %w", a.row.ID, err))
 	}
 	if raised {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gwanmun/gwanmun/pkg/corelink"
 	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
+	"github.com/gwanmun/gwanmun/pkg/telemetry/span"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
@@ -56,7 +57,7 @@ func (r *Resolver) inquire(ctx context.Context, l *lane, id tranid.ID) (inquiry,
 		defer stop()
 	}
 	start := r.opts.Now()
-	res := r.exchange(within, corelink.Call{
+	res := r.exchange(within, id, corelink.Call{
 		Tx: corelink.TxStatusInquiry, Kind: corelink.Inquiry, Frame: frame,
 		Check: func(b []byte) error {
 			garbled = true // until all of it is right
@@ -99,7 +100,7 @@ func (r *Resolver) netCancel(ctx context.Context, l *lane, id tranid.ID) (cancel
 	}
 	defer l.cancels.leave()
 	var answer telegram.CancelAnswer
-	res := r.exchange(ctx, corelink.Call{
+	res := r.exchange(ctx, id, corelink.Call{
 		Tx: corelink.TxNetCancel, Kind: corelink.Mutation, Frame: frame,
 		Check: func(b []byte) error {
 			var err error
@@ -118,10 +119,14 @@ func (r *Resolver) netCancel(ctx context.Context, l *lane, id tranid.ID) (cancel
 	return cancelOf(answer.CancelResult, answer.ResponseCode), step, nil
 }
 
-func (r *Resolver) exchange(ctx context.Context, call corelink.Call) corelink.Result {
+// exchange is an exchange about the transaction, in a span of its own.
+func (r *Resolver) exchange(ctx context.Context, id tranid.ID, call corelink.Call) corelink.Result {
 	call.AnswerLength = telegram.AnswerLength
 	call.Deadline = r.opts.Now().Add(r.opts.ExchangeTime)
+	ctx, exchange := span.FurtherExchange(ctx, call.Tx, id)
+	defer exchange.End()
 	res := r.core.Exchange(ctx, call)
+	tellExchange(exchange, &res)
 	if len(res.Answer) > 0 {
 		now := r.opts.Now()
 		r.heard.Store(&now)

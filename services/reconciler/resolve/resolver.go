@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gwanmun/gwanmun/pkg/corelink"
 	"github.com/gwanmun/gwanmun/pkg/ledger"
@@ -75,7 +76,7 @@ const (
 // which is there to save work: a row at which two are at once is made final once.
 func rowTime(exchange time.Duration) time.Duration { return exchangesPerRow*exchange + ledgerTime }
 
-// Options are what a resolver is made of. Every field is required.
+// Options are what a resolver is made of. Every field but Tracer is required.
 type Options struct {
 	Flags Flags
 	// ExchangeTime is the longest that one exchange may take, connecting
@@ -99,6 +100,9 @@ type Options struct {
 	Now func() time.Time
 	// Random is uniform in [0, 1) and safe for concurrent use.
 	Random func() float64
+	// Tracer begins the spans of what the sweep does; nil means that it is not
+	// traced.
+	Tracer trace.Tracer
 }
 
 // Resolver makes UNKNOWN transactions final. It is safe for concurrent use.
