@@ -96,7 +96,7 @@ func (r *Resolver) netCancel(ctx context.Context, l *lane, id tranid.ID) (cancel
 		return 0, Step{}, fmt.Errorf("encode the net cancel of %s: %w", id, err)
 	}
 	if err := l.cancels.enter(ctx); err != nil {
-		return cancelUnanswered, Step{}, nil //nolint:nilerr // not sent: as when there is no way to the core
+		return cancelUnanswered, Step{}, nil // not sent, as when there is no way to the core
 	}
 	defer l.cancels.leave()
 	var answer telegram.CancelAnswer

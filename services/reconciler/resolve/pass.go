@@ -210,6 +210,7 @@ func (p *pass) heard(r reply) {
 		p.silence++
 	case replySilent:
 		p.silence++
+	case replyIgnored: // says nothing of the core
 	}
 	silent := p.silence >= silenceLimit
 	p.mu.Unlock()
