@@ -156,11 +156,17 @@ func (h *house) resolve(id tranid.ID) ledger.Transaction {
 	return h.row(id)
 }
 
+// row waits until there is a row, which is written behind the answer where no
+// money moves, and returns it.
 func (h *house) row(id tranid.ID) ledger.Transaction {
 	h.t.Helper()
-	row, err := h.store.Get(context.Background(), id)
-	if err != nil {
-		h.t.Errorf("row %s: %v", id, err)
+	var row ledger.Transaction
+	var err error
+	if !seen(func() bool {
+		row, err = h.store.Get(context.Background(), id)
+		return !errors.Is(err, ledger.ErrNotFound)
+	}) || err != nil {
+		h.t.Errorf("row %q: %v", id, err)
 	}
 	return row
 }

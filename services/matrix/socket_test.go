@@ -218,6 +218,13 @@ const patience = 20 * time.Second
 // eventually looks until it sees what must come.
 func eventually(t testing.TB, what string, look func() bool) {
 	t.Helper()
+	if !seen(look) {
+		t.Fatalf("not within %s: %s", patience, what)
+	}
+}
+
+// seen looks until it sees what must come, or patience is at an end.
+func seen(look func() bool) bool {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	end := time.NewTimer(patience)
@@ -226,9 +233,10 @@ func eventually(t testing.TB, what string, look func() bool) {
 		select {
 		case <-tick.C:
 		case <-end.C:
-			t.Fatalf("not within %s: %s", patience, what)
+			return false
 		}
 	}
+	return true
 }
 
 // arrived returns when a byte or an end is there to be read, and reads nothing.
