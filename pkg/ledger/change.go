@@ -43,6 +43,9 @@ type Rule struct {
 	// MoneyOnly and InquiryOnly bind a move to what the kind may do.
 	MoneyOnly   bool
 	InquiryOnly bool
+	// ReviewOnly binds a move to rows that need review, those that only an operator
+	// may settle included: no other move is made of these.
+	ReviewOnly bool
 }
 
 // Undecided reports whether the move needs a row without decision.
@@ -76,6 +79,21 @@ var moves = map[move]Rule{
 	{StatusUnknown, StatusFailed, EvidenceFenced, MethodStatusInquiry}:        {decision: decided, MoneyOnly: true},
 	{StatusUnknown, StatusFailed, EvidenceWindowElapsed, MethodStatusInquiry}: {decision: decided, MoneyOnly: true},
 	{StatusUnknown, StatusFailed, EvidenceNoEffect, MethodNone}:               {decision: undecided, InquiryOnly: true},
+
+	// An operator's word. The last two set the decision.
+	{StatusUnknown, StatusSuccess, EvidenceOperator, MethodOperator}:  {decision: undecided, MoneyOnly: true, ReviewOnly: true},
+	{StatusUnknown, StatusFailed, EvidenceOperator, MethodOperator}:   {decision: either, MoneyOnly: true, ReviewOnly: true},
+	{StatusUnknown, StatusCanceled, EvidenceOperator, MethodOperator}: {decision: either, MoneyOnly: true, ReviewOnly: true},
+}
+
+// Settlement is the move by which an operator makes a payment that needs review
+// final: SUCCESS, FAILED or CANCELED; the reason is kept. FAILED and CANCELED set
+// DecisionCancel, and the core is then owed a net cancel, unless the row was
+// OperatorOnly.
+func Settlement(id tranid.ID, to Status, reason string, by Actor) Change {
+	return Change{
+		ID: id, From: StatusUnknown, To: to, Evidence: EvidenceOperator, Method: MethodOperator, Reason: reason, By: by,
+	}
 }
 
 // ErrIllegalMove says that no row may ever make this move.
@@ -95,6 +113,9 @@ func (c *Change) Rule() (Rule, error) {
 
 // Permits reports whether the rule lets a move from this status be made by t.
 func (r Rule) Permits(t *Transaction, from Status) bool {
+	if r.ReviewOnly {
+		return t.Status == from && r.fits(t) && t.NeedsReview
+	}
 	return t.Status == from && r.fits(t) && !t.OperatorOnly()
 }
 
@@ -119,6 +140,8 @@ func (c *Change) Apply(t *Transaction, now time.Time) (bool, error) {
 }
 
 func (c *Change) after(t Transaction, now time.Time) Transaction {
+	undone := c.Evidence == EvidenceOperator && c.To != StatusSuccess
+	owed := undone && !t.OperatorOnly()
 	t.Status, t.Evidence, t.Method, t.Reason = c.To, c.Evidence, c.Method, Text(c.Reason)
 	if c.Answer.Code != "" {
 		t.Answer = c.Answer
@@ -130,6 +153,12 @@ func (c *Change) after(t Transaction, now time.Time) Transaction {
 		t.Elapsed = c.Elapsed.Truncate(time.Microsecond)
 	}
 	t.NeedsReview, t.NextResolveAt = false, time.Time{}
+	if undone {
+		t.Decision = DecisionCancel
+	}
+	if owed {
+		t.NextResolveAt = now
+	}
 	switch {
 	case c.To.Final() && c.From == StatusUnknown:
 		t.ResolvedAt = now

@@ -12,7 +12,7 @@ import (
 
 // design is the legal moves, read off DESIGN §5 by hand and not off the table in
 // the code: from, to, evidence, method, what the decision must be, and of what
-// kind the transaction.
+// kind the transaction. An operator's are of rows that need review.
 const design = `
 REQUESTED SUCCESS  ANSWERED         -              none   any
 REQUESTED FAILED   ANSWERED         -              none   any
@@ -26,6 +26,9 @@ UNKNOWN   CANCELED CANCEL_CONFIRMED NET_CANCEL     any    payment
 UNKNOWN   FAILED   FENCED           STATUS_INQUIRY CANCEL payment
 UNKNOWN   FAILED   WINDOW_ELAPSED   STATUS_INQUIRY CANCEL payment
 UNKNOWN   FAILED   NO_EFFECT        NONE           none   inquiry
+UNKNOWN   SUCCESS  OPERATOR         OPERATOR       none   payment
+UNKNOWN   FAILED   OPERATOR         OPERATOR       any    payment
+UNKNOWN   CANCELED OPERATOR         OPERATOR       any    payment
 `
 
 type asked struct{ decision, kind string }
@@ -106,6 +109,7 @@ func verdict(moves map[string]asked, c ledger.Change, t ledger.Transaction) stri
 		return "illegal"
 	case t.Status != c.From,
 		want.decision != "any" && want.decision != decision,
+		c.Evidence == ledger.EvidenceOperator && !t.NeedsReview,
 		want.kind != "any" && want.kind != kind:
 		return "lost"
 	default:
@@ -125,7 +129,11 @@ func every(f func(c ledger.Change, t ledger.Transaction)) {
 					for status := range ledger.StatusCanceled + 1 {
 						for decision := range ledger.DecisionCancel + 1 {
 							for kind := ledger.KindPayment; kind <= ledger.KindHistoryInquiry; kind++ {
-								f(c, row(status, decision, kind))
+								r := row(status, decision, kind)
+								f(c, r)
+								if r.NeedsReview = status == ledger.StatusUnknown; r.NeedsReview {
+									f(c, r)
+								}
 							}
 						}
 					}
@@ -163,7 +171,7 @@ func TestApply_MakesTheMovesOfTheDesignAndNoOthers(t *testing.T) {
 			t.Errorf("%s to %s: %+v", c.From, c.To, after)
 		}
 	})
-	if len(moves) != 12 || count["made"] != 26 {
+	if len(moves) != 15 || count["made"] != 45 {
 		t.Errorf("%d moves, of rows: %v", len(moves), count)
 	}
 }
@@ -192,12 +200,68 @@ func TestApply_DecidedNeverBecomesSuccess(t *testing.T) {
 	})
 }
 
-func TestApply_WhoseIDIsUsedIsMovedByNobody(t *testing.T) {
+func TestSettlement_SetsTheDecisionAndOwesTheNetCancel(t *testing.T) {
+	by := ledger.Actor{Name: "operator:kim"}
+	for _, tc := range []struct {
+		to       ledger.Status
+		usedID   bool
+		decision ledger.Decision
+		owed     bool
+	}{
+		{to: ledger.StatusSuccess},
+		{to: ledger.StatusFailed, decision: ledger.DecisionCancel, owed: true},
+		{to: ledger.StatusCanceled, decision: ledger.DecisionCancel, owed: true},
+		{to: ledger.StatusSuccess, usedID: true},
+		{to: ledger.StatusFailed, usedID: true, decision: ledger.DecisionCancel},
+		{to: ledger.StatusCanceled, usedID: true, decision: ledger.DecisionCancel},
+	} {
+		after := row(ledger.StatusUnknown, 0, ledger.KindPayment)
+		after.NeedsReview = true
+		if tc.usedID {
+			after.Answer.Code, after.NextResolveAt = ledger.CodeIDUsed, time.Time{}
+		}
+		change := ledger.Settlement(after.ID, tc.to, "the bank says so", by)
+		made, err := change.Apply(&after, noon)
+		if !made || err != nil || after.Validate() != nil {
+			t.Fatalf("%s: made %t, error %v, %v", tc.to, made, err, after.Validate())
+		}
+		if after.Status != tc.to || after.Decision != tc.decision || after.Owed() != tc.owed || after.Resolvable() != tc.owed ||
+			after.NeedsReview || after.Reason != "the bank says so" || !after.ResolvedAt.Equal(noon) {
+			t.Errorf("%s, ID used %t: %+v", tc.to, tc.usedID, after)
+		}
+		if event := change.Event(noon); event.By != by || event.Detail != "the bank says so" {
+			t.Errorf("event %+v", event)
+		}
+	}
+}
+
+func TestRepayment_DiffersWhereTheCoreHadDoneWhatIsFailed(t *testing.T) {
+	for _, tc := range []struct {
+		status ledger.Status
+		undone bool
+		want   bool
+	}{
+		{ledger.StatusFailed, true, true}, {ledger.StatusFailed, false, false},
+		{ledger.StatusCanceled, true, false}, {ledger.StatusCanceled, false, false},
+	} {
+		paid := row(tc.status, 0, ledger.KindPayment)
+		repayment := ledger.Repayment{Undone: tc.undone}
+		d, differs := repayment.Difference(&paid)
+		if differs != tc.want || differs && (d.ID != paid.ID || d.Class != ledger.ClassMismatch ||
+			d.LedgerStatus != tc.status || d.CoreState != ledger.CoreCanceled || d.LedgerAmount != 1 || d.CoreAmount != 1) {
+			t.Errorf("%s, undone %t: %+v, %t", tc.status, tc.undone, d, differs)
+		}
+	}
+}
+
+func TestApply_WhoseIDIsUsedIsMovedByOperatorsAlone(t *testing.T) {
 	used := row(ledger.StatusUnknown, 0, ledger.KindPayment)
 	used.Answer.Code, used.NeedsReview, used.NextResolveAt = ledger.CodeIDUsed, true, time.Time{}
 	every(func(c ledger.Change, _ ledger.Transaction) {
 		after := used
-		if made, _ := c.Apply(&after, noon); made || after != used {
+		operator := c.From == ledger.StatusUnknown && c.To.Final() &&
+			c.Evidence == ledger.EvidenceOperator && c.Method == ledger.MethodOperator
+		if made, _ := c.Apply(&after, noon); made != operator || made != (after != used) {
 			t.Errorf("%s to %s on %s", c.From, c.To, c.Evidence)
 		}
 	})

@@ -122,6 +122,7 @@ type Admission struct {
 type Store interface {
 	Writer
 	Queue
+	Errands
 	Reader
 	Keeper
 	Settlements
@@ -196,6 +197,9 @@ type ClaimOptions struct {
 	Only Part
 	// Newest claims what fell due last, in place of what has been due longest.
 	Newest bool
+	// Owed claims final rows whose net cancel is owed, and no others; what Review,
+	// Only and Newest say does not matter then.
+	Owed bool
 }
 
 // Part is a part of the rows that are due.
@@ -249,7 +253,7 @@ type Queue interface {
 	// rows.
 	Claim(ctx context.Context, o ClaimOptions) ([]Claim, error)
 
-	// ClaimOne takes one row that is UNKNOWN, due or not, leased or not; one
+	// ClaimOne takes one row that is Resolvable, due or not, leased or not; one
 	// that is REQUESTED past its AdoptAt is adopted first. In any other state
 	// the claim has no Token. ErrNotFound if there is none.
 	ClaimOne(ctx context.Context, id tranid.ID, lease time.Duration, by Actor) (Claim, error)
@@ -260,8 +264,8 @@ type Queue interface {
 	Decide(ctx context.Context, id tranid.ID, by Actor, detail string) (Transaction, error)
 
 	// Postpone ends a claim and makes the row, from now on Asked, due again
-	// later. ErrLost when the row is no longer UNKNOWN, or when the lease is
-	// another's.
+	// later. ErrLost when the row is no longer UNKNOWN or owed a net cancel, or
+	// when the lease is another's.
 	Postpone(ctx context.Context, p Postponement) error
 
 	// Release ends the claims of a token at once, for a resolver that stops.

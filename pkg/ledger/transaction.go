@@ -87,6 +87,18 @@ func (t *Transaction) OperatorOnly() bool {
 	return t.Status == StatusUnknown && t.Kind.MovesMoney() && t.Answer.Code == CodeIDUsed
 }
 
+// Owed reports whether the core is still to be told to cancel t: an operator made
+// it FAILED or CANCELED, and no net cancel was answered since.
+func (t *Transaction) Owed() bool {
+	return t.Status.Final() && t.Evidence == EvidenceOperator && !t.NextResolveAt.IsZero()
+}
+
+// Resolvable reports whether a resolver may have a claim on t: it is UNKNOWN and
+// may be asked about, or owed a net cancel.
+func (t *Transaction) Resolvable() bool {
+	return t.Status == StatusUnknown && !t.OperatorOnly() || t.Owed()
+}
+
 // Actor is who changes the book.
 type Actor struct {
 	// Name is `payment`, `reconciler`, `callback` or `operator:<client>`.
@@ -101,6 +113,7 @@ type Actor struct {
 const (
 	ActorPayment    = "payment"
 	ActorReconciler = "reconciler"
+	ActorCallback   = "callback"
 )
 
 // Event is one entry of a transaction's history.

@@ -142,7 +142,7 @@ var setByMove = strings.Join([]string{
 	"status = new_status", "evidence = new_evidence", "resolution_method = new_method", "needs_review = new_review",
 	"response_code = new_code", "response_message = new_message", "approval_number = new_approval", "reason = new_reason",
 	"elapsed_us = new_elapsed", "sent_at = new_sent_at", "responded_at = new_responded_at", "resolved_at = new_resolved_at",
-	"next_resolve_at = new_resolve_at",
+	"next_resolve_at = new_resolve_at", "decision = new_decision",
 	"lease_token = CASE WHEN ends_lease THEN '' ELSE lease_token END",
 	"lease_until = CASE WHEN ends_lease THEN NULL ELSE lease_until END",
 }, ", ")
@@ -205,6 +205,7 @@ func moveColumns(outcomes []*outcome, rows []transactionRow) []column {
 		texts("was_decision", outcomes, func(o *move) string { return (*o).before.Decision.String() }),
 		texts("new_status", rows, func(r *row) string { return r.Status }),
 		texts("new_evidence", rows, func(r *row) string { return r.Evidence }),
+		texts("new_decision", rows, func(r *row) string { return r.Decision }),
 		texts("new_method", rows, func(r *row) string { return r.ResolutionMethod }),
 		plain("new_review", "boolean", rows, func(r *row) bool { return r.NeedsReview }),
 		texts("new_code", rows, func(r *row) string { return r.ResponseCode }),

@@ -27,6 +27,8 @@ const (
 	isAbandoned = "status = 'REQUESTED' AND adopt_at <= ?"
 	isDue       = `status = 'UNKNOWN' AND needs_review = ? AND asked = ? AND next_resolve_at <= ?
 		AND (lease_until IS NULL OR lease_until <= ?)`
+	isOwed = `evidence = 'OPERATOR' AND next_resolve_at IS NOT NULL AND next_resolve_at <= ?
+		AND (lease_until IS NULL OR lease_until <= ?)`
 )
 
 // Adopt implements ledger.Queue. It reads no row, so that one that holds garbage
@@ -74,10 +76,9 @@ func (s *Store) Claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Clai
 	if o.Limit < 1 || o.Limit > ledger.MaxClaim {
 		return nil, fmt.Errorf("claim %d rows: %w", o.Limit, errArgument)
 	}
-	for _, part := range o.Only.Parts() {
+	for _, search := range s.searches(&o) {
 		due, err := s.anyFound(ctx, "look for what is due",
-			"SELECT 1 FROM transactions WHERE "+isDue+" ORDER BY next_resolve_at",
-			o.Review, part == ledger.PartAsked, s.dialect.due(), s.dialect.due())
+			"SELECT 1 FROM transactions WHERE "+search.where+" ORDER BY next_resolve_at", search.values...)
 		switch {
 		case err != nil:
 			return nil, err
@@ -94,11 +95,11 @@ func (s *Store) claimSome(ctx context.Context, o ledger.ClaimOptions) ([]ledger.
 	var rows []clockedRow
 	err := s.write(ctx, "claim", func(tx *gorm.DB) error {
 		rows = nil
-		for _, part := range o.Only.Parts() {
+		for _, search := range s.searches(&o) {
 			if len(rows) == o.Limit {
 				break
 			}
-			due, err := s.claimDue(tx, o, part, o.Limit-len(rows), token)
+			due, err := s.claimDue(tx, &search, o.Limit-len(rows), lease{token, o.Lease})
 			if err != nil {
 				return err
 			}
@@ -111,7 +112,10 @@ func (s *Store) claimSome(ctx context.Context, o ledger.ClaimOptions) ([]ledger.
 	}
 	slices.SortFunc(rows, func(a, b clockedRow) int {
 		due := cmp.Or(a.Row.NextResolveAt.at.Compare(b.Row.NextResolveAt.at), cmp.Compare(a.Row.TransactionID, b.Row.TransactionID))
-		if o.Newest {
+		switch {
+		case o.Owed:
+			return due
+		case o.Newest:
 			due = -due
 		}
 		return cmp.Or(count(a.Row.Asked)-count(b.Row.Asked), due)
@@ -123,25 +127,47 @@ func (s *Store) claimSome(ctx context.Context, o ledger.ClaimOptions) ([]ledger.
 	return claims, nil
 }
 
-// claimDue leases rows of one part: each apart, since an index can then be
-// searched by when they are due, from either end.
-func (s *Store) claimDue(
-	tx *gorm.DB, o ledger.ClaimOptions, part ledger.Part, limit int, token string,
-) ([]clockedRow, error) {
+// search is how one kind of rows that are due is found.
+type search struct {
+	where, order string
+	values       []any
+}
+
+// searches are those of a claim, one after the other: each part of what is UNKNOWN
+// apart, since an index can then be searched by when they are due, from either end.
+func (s *Store) searches(o *ledger.ClaimOptions) []search {
 	order := "next_resolve_at, transaction_id"
+	if o.Owed {
+		return []search{{isOwed, order, []any{s.dialect.due(), s.dialect.due()}}}
+	}
 	if o.Newest {
 		order = "next_resolve_at DESC, transaction_id DESC"
 	}
+	var all []search
+	for _, part := range o.Only.Parts() {
+		all = append(all, search{isDue, order,
+			[]any{o.Review, part == ledger.PartAsked, s.dialect.due(), s.dialect.due()}})
+	}
+	return all
+}
+
+// lease is what a claim gives.
+type lease struct {
+	token string
+	life  time.Duration
+}
+
+// claimDue leases rows that a search finds.
+func (s *Store) claimDue(tx *gorm.DB, due *search, limit int, l lease) ([]clockedRow, error) {
 	var rows []clockedRow
 	err := tx.Raw(`WITH due AS MATERIALIZED (
 	SELECT business_date AS due_date, transaction_id AS due_id FROM transactions
-	WHERE `+isDue+`
-	ORDER BY `+order+` LIMIT ? `+s.dialect.skipLocked+`)
+	WHERE `+due.where+`
+	ORDER BY `+due.order+` LIMIT ? `+s.dialect.skipLocked+`)
 UPDATE transactions SET lease_token = ?, lease_until = ? FROM due
 WHERE business_date = due_date AND transaction_id = due_id
 RETURNING `+columns+`, ? AS clock`,
-		o.Review, part == ledger.PartAsked, s.dialect.due(), s.dialect.due(), limit,
-		token, s.dialect.clock(o.Lease), s.dialect.clock(0)).Scan(&rows).Error
+		append(slices.Clone(due.values), limit, l.token, s.dialect.clock(l.life), s.dialect.clock(0))...).Scan(&rows).Error
 	return rows, err
 }
 
@@ -175,11 +201,11 @@ func (s *Store) ClaimOne(
 				return err
 			}
 		}
-		if t.Status != ledger.StatusUnknown || t.OperatorOnly() {
+		if !t.Resolvable() {
 			return nil
 		}
 		claim.Token = rand.Text()
-		return one(tx.Exec("UPDATE transactions SET lease_token = ?, lease_until = ? WHERE "+whileUnknown,
+		return one(tx.Exec("UPDATE transactions SET lease_token = ?, lease_until = ? WHERE "+whileResolvable,
 			claim.Token, s.dialect.clock(lease), id.Date().String(), string(id)), ledger.ErrNotFound)
 	})
 	if err != nil {
@@ -195,6 +221,10 @@ const (
 	byID         = "business_date = ? AND transaction_id = ?"
 	whileStatus  = byID + " AND status IS NOT DISTINCT FROM ?"
 	whileUnknown = byID + " AND status IS NOT DISTINCT FROM 'UNKNOWN'"
+	whileOwed    = byID + " AND evidence IS NOT DISTINCT FROM 'OPERATOR' AND next_resolve_at IS NOT NULL"
+
+	whileResolvable = byID + ` AND (status IS NOT DISTINCT FROM 'UNKNOWN'
+		OR evidence IS NOT DISTINCT FROM 'OPERATOR' AND next_resolve_at IS NOT NULL)`
 )
 
 // Decide implements ledger.Queue. Decisions that come at once are stored together.
@@ -226,27 +256,38 @@ func (s *Store) Postpone(ctx context.Context, p ledger.Postponement) error {
 		if p.ID.Date().IsZero() {
 			return ledger.ErrNotFound
 		}
-		var clock []instant
+		var put []struct {
+			Status string
+			Clock  instant
+		}
 		result := tx.Raw(`UPDATE transactions
 SET asked = TRUE, next_resolve_at = ?, lease_token = '', lease_until = NULL, needs_review = (needs_review OR ?),
 	resolve_attempts = resolve_attempts + ?, not_found = not_found + ?
-WHERE `+whileUnknown+` AND lease_token = ? AND lease_token <> '' RETURNING ? AS clock`,
+WHERE `+whileResolvable+` AND lease_token = ? AND lease_token <> '' RETURNING status, ? AS clock`,
 			s.dialect.clock(p.Delay), p.NeedsReview, count(p.Answered), count(p.NotFound),
-			p.ID.Date().String(), string(p.ID), p.Token, s.dialect.clock(0)).Scan(&clock)
+			p.ID.Date().String(), string(p.ID), p.Token, s.dialect.clock(0)).Scan(&put)
 		err := one(result, ledger.ErrLost)
 		if errors.Is(err, ledger.ErrLost) {
-			t, _, err := s.lockTransaction(tx, p.ID)
-			if err != nil {
-				return err
-			}
-			return &ledger.LostError{Current: t}
+			return s.lostTo(tx, p.ID)
 		}
 		if err != nil || p.Detail == "" {
 			return err
 		}
-		return appendEvents(tx, ledger.NewEvent(ledger.StatusUnknown, ledger.StatusUnknown, 0,
-			clock[0].at, p.By, p.Detail), p.ID)
+		status, err := ledger.ParseStatus(put[0].Status)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errGarbage, err)
+		}
+		return appendEvents(tx, ledger.NewEvent(status, status, 0, put[0].Clock.at, p.By, p.Detail), p.ID)
 	})
+}
+
+// lostTo is the error of a compare-and-set that lost, with the row that won.
+func (s *Store) lostTo(tx *gorm.DB, id tranid.ID) error {
+	t, _, err := s.lockTransaction(tx, id)
+	if err != nil {
+		return err
+	}
+	return &ledger.LostError{Current: t}
 }
 
 func count(b bool) int {
@@ -262,7 +303,12 @@ func (s *Store) Release(ctx context.Context, token string) error {
 		return nil
 	}
 	return s.write(ctx, "release claims", func(tx *gorm.DB) error {
-		return tx.Exec(`UPDATE transactions SET lease_token = '', lease_until = NULL
-WHERE status = 'UNKNOWN' AND lease_token = ?`, token).Error
+		for _, pending := range []string{"status = 'UNKNOWN'", "evidence = 'OPERATOR' AND next_resolve_at IS NOT NULL"} {
+			err := tx.Exec("UPDATE transactions SET lease_token = '', lease_until = NULL WHERE "+pending+" AND lease_token = ?", token).Error
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }

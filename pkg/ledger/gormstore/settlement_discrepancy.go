@@ -44,9 +44,13 @@ var foundColumns = []string{
 }
 
 func newDiscrepancyRow(d *ledger.Discrepancy) discrepancyRow {
-	run := string(d.Run)
+	var run *string
+	if d.Run != "" {
+		named := string(d.Run)
+		run = &named
+	}
 	return discrepancyRow{
-		BusinessDate: d.ID.Date().String(), TransactionID: string(d.ID), RunID: &run,
+		BusinessDate: d.ID.Date().String(), TransactionID: string(d.ID), RunID: run,
 		Class: d.Class.String(), State: d.State.String(),
 		LedgerStatus: statusName(d.LedgerStatus), LedgerAmount: int64(d.LedgerAmount),
 		CoreState: string(d.CoreState), CoreAmount: int64(d.CoreAmount),
@@ -119,7 +123,11 @@ func (s *Store) found(tx *gorm.DB, p *ledger.SettlementProgress, now time.Time) 
 	for _, d := range known {
 		rows = append(rows, newDiscrepancyRow(&d))
 	}
-	return opened, tx.Clauses(clause.OnConflict{
+	return opened, storeDiscrepancies(tx, rows)
+}
+
+func storeDiscrepancies(tx *gorm.DB, rows []discrepancyRow) error {
+	return tx.Clauses(clause.OnConflict{
 		Columns:   []clause.Column{{Name: "business_date"}, {Name: "transaction_id"}},
 		DoUpdates: clause.AssignmentColumns(foundColumns),
 	}).Create(&rows).Error

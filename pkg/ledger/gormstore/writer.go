@@ -286,7 +286,7 @@ func update(tx *gorm.DB, before, after *ledger.Transaction) error {
 		"response_code": r.ResponseCode, "response_message": r.ResponseMessage, "approval_number": r.ApprovalNumber,
 		"reason": r.Reason, "elapsed_us": r.ElapsedUs,
 		"sent_at": r.SentAt, "responded_at": r.RespondedAt, "resolved_at": r.ResolvedAt,
-		"next_resolve_at": r.NextResolveAt,
+		"next_resolve_at": r.NextResolveAt, "decision": r.Decision,
 	}
 	if after.EndsLease() {
 		set["lease_token"], set["lease_until"] = "", nil

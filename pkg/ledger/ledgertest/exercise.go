@@ -41,7 +41,7 @@ func Exercise(t *testing.T, newStore func(t *testing.T) ledger.Store) {
 	var cases []conformance
 	for _, chapter := range [][]conformance{
 		intentCases, intentRaceCases, boundCases, keyLifeCases, orderCases, recordCases, transitionCases, outcomeCases, eventCases,
-		adoptionCases, claimCases, postponeCases, decisionCases, backlogCases, readerCases, listCases, blockCases, contextCases,
+		adoptionCases, claimCases, postponeCases, decisionCases, settledCases, owedCases, hastenCases, backlogCases, readerCases, listCases, blockCases, contextCases,
 		settlementCases, discrepancyCases,
 		purgeCases, retireCases,
 	} {
@@ -117,6 +117,7 @@ type book struct {
 var (
 	payer    = ledger.Actor{Name: ledger.ActorPayment, Instance: "payment-1", TraceID: "0123456789abcdef0123456789abcdef"}
 	resolver = ledger.Actor{Name: ledger.ActorReconciler, Instance: "reconciler-1"}
+	operator = ledger.Actor{Name: "operator:kim", Instance: "reconciler-1"}
 )
 
 // newID is an ID that no one had.
@@ -214,6 +215,13 @@ var (
 		From: ledger.StatusUnknown, To: ledger.StatusFailed, Evidence: ledger.EvidenceNoEffect,
 		Method: ledger.MethodNone, By: resolver,
 	}
+)
+
+// What an operator says of a payment that needs review.
+var (
+	toSettledDone     = step(ledger.Settlement("", ledger.StatusSuccess, "the bank has it", operator))
+	toSettledFailed   = step(ledger.Settlement("", ledger.StatusFailed, "the bank does not have it", operator))
+	toSettledCanceled = step(ledger.Settlement("", ledger.StatusCanceled, "the bank has undone it", operator))
 )
 
 func (s step) of(id tranid.ID) ledger.Change {

@@ -27,6 +27,7 @@ var transitionCases = []conformance{
 var legalSteps = []struct {
 	before   []step
 	decision bool
+	review   bool
 	step     step
 }{
 	{step: toSuccess},
@@ -42,6 +43,11 @@ var legalSteps = []struct {
 	{before: []step{toUnknown}, step: toCanceled, decision: true},
 	{before: []step{toUnknown}, step: toFenced, decision: true},
 	{before: []step{toUnknown}, step: toWindowElapsed, decision: true},
+	{before: []step{toUnknown}, step: toSettledDone, review: true},
+	{before: []step{toUnknown}, step: toSettledFailed, review: true},
+	{before: []step{toUnknown}, step: toSettledFailed, decision: true, review: true},
+	{before: []step{toUnknown}, step: toSettledCanceled, review: true},
+	{before: []step{toUnknown}, step: toSettledCanceled, decision: true, review: true},
 }
 
 func legalMoves(b *book) {
@@ -52,6 +58,9 @@ func legalMoves(b *book) {
 		}
 		if legal.decision {
 			before = b.decide(before.ID)
+		}
+		if legal.review {
+			before = b.review(before.ID)
 		}
 		after := b.move(before.ID, legal.step)
 		events := b.events(before.ID)
@@ -113,7 +122,7 @@ func illegalMoves(b *book) {
 	for _, t := range ids {
 		b.same("row after illegal moves", t, b.get(t.ID))
 	}
-	if len(legal) != 12 || tried != 7*7*10*6-12 {
+	if len(legal) != 15 || tried != 7*7*10*6-15 {
 		b.Errorf("%d legal moves and %d others", len(legal), tried)
 	}
 	wrongAnswers(b)
@@ -235,7 +244,9 @@ func (b *book) untouchable(t ledger.Transaction) {
 		b.Errorf("status %s, review %t, due at %s", t.Status, t.NeedsReview, t.NextResolveAt)
 	}
 	for _, legal := range legalSteps {
-		b.refuse(t.ID, legal.step, ledger.ErrLost)
+		if !legal.review {
+			b.refuse(t.ID, legal.step, ledger.ErrLost)
+		}
 	}
 	_, err := b.Decide(b.ctx, t.ID, resolver, "")
 	b.lostTo(err, t)

@@ -45,14 +45,14 @@ func (s *Store) Claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Clai
 	defer unlock()
 	now := ledger.Moment(s.now())
 	before := (*row).dueBefore
-	if o.Newest {
+	switch {
+	case o.Owed:
+		before = (*row).owedBefore
+	case o.Newest:
 		before = (*row).dueAfter
 	}
-	parts := o.Only.Parts()
 	due := s.first(o.Limit, before, func(r *row) bool {
-		return r.Status == ledger.StatusUnknown && r.NeedsReview == o.Review &&
-			!r.NextResolveAt.IsZero() && !r.NextResolveAt.After(now) && !r.leaseUntil.After(now) &&
-			slices.Contains(parts, r.part())
+		return r.wanted(&o) && !r.NextResolveAt.IsZero() && !r.NextResolveAt.After(now) && !r.leaseUntil.After(now)
 	})
 	token := rand.Text()
 	claims := make([]ledger.Claim, len(due))
@@ -83,7 +83,7 @@ func (s *Store) ClaimOne(
 			return ledger.Claim{}, err
 		}
 	}
-	if r.Status == ledger.StatusUnknown && !r.OperatorOnly() {
+	if r.Resolvable() {
 		claim.Token = rand.Text()
 		r.lease(claim.Token, claim.At.Add(lease))
 	}
@@ -127,7 +127,7 @@ func (s *Store) Postpone(ctx context.Context, p ledger.Postponement) error {
 	switch {
 	case !ok:
 		return ledger.ErrNotFound
-	case r.Status != ledger.StatusUnknown, p.Token == "", r.leaseToken != p.Token:
+	case r.Status != ledger.StatusUnknown && !r.Owed(), p.Token == "", r.leaseToken != p.Token:
 		return r.lost()
 	}
 	now := s.now()
@@ -190,6 +190,18 @@ func (r *row) dueBefore(o *row) int {
 // dueAfter is dueBefore with what fell due last first.
 func (r *row) dueAfter(o *row) int {
 	return cmp.Or(cmp.Compare(r.part(), o.part()), o.NextResolveAt.Compare(r.NextResolveAt), cmp.Compare(o.ID, r.ID))
+}
+
+// wanted reports whether r is of the rows that a claim is of.
+func (r *row) wanted(o *ledger.ClaimOptions) bool {
+	if o.Owed {
+		return r.Owed()
+	}
+	return r.Status == ledger.StatusUnknown && r.NeedsReview == o.Review && slices.Contains(o.Only.Parts(), r.part())
+}
+
+func (r *row) owedBefore(o *row) int {
+	return cmp.Or(r.NextResolveAt.Compare(o.NextResolveAt), cmp.Compare(r.ID, o.ID))
 }
 
 func (r *row) abandonedBefore(o *row) int {
