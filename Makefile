@@ -77,6 +77,11 @@ bench-telegrams: ## Run the benchmarks of the codec
 bench-resolve: build ## Measure how fast a backlog of UNKNOWN payments drains (BENCH_FLAGS='--only sqlite')
 	$(GO) run ./bench/resolve --reconciler $(BIN)/reconciler $(BENCH_FLAGS)
 
+.PHONY: bench-settlement
+bench-settlement: ## Measure settlement: a million generated rows and their memory, and real ledgers (GWANMUN_BENCH_ROWS=10000000)
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./services/reconciler/settlement
+	GWANMUN_TEST_PG_DURABLE=1 $(GO) test -run '^$$' -bench . -benchtime 3x ./services/reconciler/settlement/database
+
 .PHONY: bench-link
 bench-link: ## Measure what the way to the core costs, against bare sockets
 	$(GO) run ./bench/link $(BENCH_FLAGS)

@@ -93,7 +93,7 @@ var answers = map[ledger.Reason]answer{
 	},
 	ledger.ReasonRunNotFound: {
 		codes.NotFound,
-		"there is no such settlement run",
+		"there is no such settlement run or discrepancy",
 	},
 	ledger.ReasonInternal: {
 		codes.Internal,

@@ -54,14 +54,12 @@ func (s *server) begin(t *testing.T, store *memstore.Store, day tranid.Date) led
 	return run
 }
 
-func refused(t *testing.T, what string, err error, want ledger.Reason) *ledger.Refusal {
+func refused(t *testing.T, what string, err error, want ledger.Reason) {
 	t.Helper()
 	var refusal *ledger.Refusal
 	if !errors.As(err, &refusal) || refusal.Reason != want {
 		t.Errorf("%s: %v, want %s", what, err, want)
-		return &ledger.Refusal{}
 	}
-	return refusal
 }
 
 func TestRunSettlement_AnswersWithTheRun(t *testing.T) {
@@ -106,7 +104,9 @@ func TestRunSettlement_NamesTheReason(t *testing.T) {
 	} {
 		s := &server{settler: &starting{err: tc.err}}
 		_, err := s.RunSettlement(t.Context(), &reconciliationv1.RunSettlementRequest{BusinessDate: tc.date})
-		refusal := refused(t, fmt.Sprint(tc.date, tc.err), err, tc.want)
+		refused(t, fmt.Sprint(tc.date, tc.err), err, tc.want)
+		refusal := &ledger.Refusal{}
+		_ = errors.As(err, &refusal)
 		if named := len(refusal.Fields) == 1 && refusal.Fields[0].Field == "business_date"; named != (tc.want == ledger.ReasonInvalidRequest) {
 			t.Errorf("%s, %v: fields %v", tc.date, tc.err, refusal.Fields)
 		}

@@ -120,7 +120,7 @@ const (
 	//
 	// Example: FAILED_PRECONDITION for settling a transaction that is final.
 	ErrorReason_ERROR_REASON_ILLEGAL_STATE ErrorReason = 19
-	// There is no such settlement run.
+	// There is no such settlement run, or discrepancy.
 	//
 	// Example: NOT_FOUND from GetSettlementRun.
 	ErrorReason_ERROR_REASON_RUN_NOT_FOUND ErrorReason = 20
