@@ -76,6 +76,15 @@ func TestPlans_OfBatchesUseThePrimaryKeyWithoutStatistics(t *testing.T) {
 				t.Fatalf("outcome %d: %v", i, reply.err)
 			}
 		}
+		for i := range changes { // and some that free no order
+			c := success(numbered(i*7 + 1).ID)
+			changes[i] = &c
+		}
+		for i, reply := range s.writeOutcomes(t.Context(), changes) {
+			if reply.err != nil {
+				t.Fatalf("outcome %d: %v", i, reply.err)
+			}
+		}
 		s.writeIntents(t.Context(), ins)
 		pool, err := s.db.DB()
 		if err != nil {
@@ -88,7 +97,7 @@ func TestPlans_OfBatchesUseThePrimaryKeyWithoutStatistics(t *testing.T) {
 		defer func() { _ = conn.Close() }()
 		read := map[string]int{}
 		for i, statement := range r.statements {
-			if strings.HasPrefix(statement, "INSERT") {
+			if strings.HasPrefix(statement, "INSERT") || strings.Contains(statement, "bound AS (") { // they read nothing
 				continue
 			}
 			for _, values := range [][]any{r.values[i], nil} {

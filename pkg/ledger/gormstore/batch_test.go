@@ -23,6 +23,8 @@ type shelf struct {
 	t       *testing.T
 	line    *deadLine
 	commits atomic.Int64
+	// fillers is how many rows were made for those who come first.
+	fillers int
 }
 
 // eachShelf runs a test on a new, empty book of each kind.
@@ -145,13 +147,15 @@ type moving struct {
 // moveAtOnce has moves written with one commit, and returns what came of each.
 func (s *shelf) moveAtOnce(changes ...ledger.Change) []moving {
 	s.t.Helper()
-	s.mustCreate(numbered(999_998))
+	s.fillers++
+	filler := numbered(999_000 + s.fillers)
+	s.mustCreate(filler)
 	results, calls := make([]moving, len(changes)), make([]func(), len(changes))
 	for i, c := range changes {
 		calls[i] = func() { results[i].Transaction, results[i].err = s.Transition(s.t.Context(), c) }
 	}
 	s.atOnce(func() {
-		if _, err := s.Transition(s.t.Context(), success(numbered(999_998).ID)); err != nil {
+		if _, err := s.Transition(s.t.Context(), success(filler.ID)); err != nil {
 			s.t.Errorf("the first call: %v", err)
 		}
 	}, calls...)
@@ -377,7 +381,7 @@ func TestBatch_MovesThatLoseAreToldTheStateThatWon(t *testing.T) {
 		}
 		s.stored(m[0].Transaction, 2)
 		s.stored(won, 2)
-		r := s.moveAtOnceAgain(noActor, success(numbered(4).ID))
+		r := s.moveAtOnce(noActor, success(numbered(4).ID))
 		if !errors.Is(r[0].err, ledger.ErrInvalidRow) || r[1].err != nil {
 			s.t.Errorf("without an actor: %v, and then %v", r[0].err, r[1].err)
 		}
@@ -432,21 +436,6 @@ func TestBatch_MoveOfARowThatChangedIsNotStored(t *testing.T) {
 			s.stored(want, events)
 		}
 	})
-}
-
-// moveAtOnceAgain is moveAtOnce of a book on which it was called before.
-func (s *shelf) moveAtOnceAgain(changes ...ledger.Change) []moving {
-	s.t.Helper()
-	results, calls := make([]moving, len(changes)), make([]func(), len(changes))
-	for i, c := range changes {
-		calls[i] = func() { results[i].Transaction, results[i].err = s.Transition(s.t.Context(), c) }
-	}
-	s.atOnce(func() {
-		if _, err := s.Transition(s.t.Context(), success(numbered(999_998).ID)); !errors.Is(err, ledger.ErrLost) {
-			s.t.Errorf("the first call: %v", err)
-		}
-	}, calls...)
-	return results
 }
 
 func TestBatch_CommitInDoubtIsFoundOutForEachRow(t *testing.T) {

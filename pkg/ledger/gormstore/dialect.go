@@ -68,9 +68,6 @@ type dialect struct {
 	// stale reports whether a connection turned out to be dead, and a new one may
 	// be had.
 	stale func(error) bool
-	// unbegun reports whether a statement never reached the database, and refused
-	// whether the database says itself that it was not done.
-	unbegun, refused func(error) bool
 	// fault reports whether it refused what was to be stored: a mistake of ours.
 	fault func(error) bool
 }
@@ -141,15 +138,6 @@ func postgresDialect(config *pgx.ConnConfig) *dialect {
 		},
 		again: func(err error) bool { return hasClass(err, "40001", "40P01") },
 		stale: isStale,
-		unbegun: func(err error) bool {
-			var noConnection *pgconn.ConnectError
-			return errors.As(err, &noConnection) || pgconn.SafeToRetry(err)
-		},
-		// What ends the session may come when the statement is done.
-		refused: func(err error) bool {
-			var pg *pgconn.PgError
-			return errors.As(err, &pg) && !hasClass(err, "57", "08", "XX")
-		},
 		fault: func(err error) bool { return hasClass(err, "22", "23") },
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func (d *deadLine) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return deadConn{conn.(fullConn), d}, nil
+	return &deadConn{fullConn: conn.(fullConn), line: d}, nil
 }
 
 // fullConn is what both drivers' connections can do.
@@ -53,15 +54,45 @@ type fullConn interface {
 type deadConn struct {
 	fullConn
 	line *deadLine
+	// inside is true in a transaction of several statements.
+	inside bool
 }
 
-func (c deadConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+func (c *deadConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
 	tx, err := c.fullConn.BeginTx(ctx, o)
-	return deadTx{tx, c.line}, err
+	c.inside = err == nil
+	return deadTx{tx, c}, err
+}
+
+// QueryContext takes a statement that writes rows outside of a transaction for a
+// COMMIT.
+func (c *deadConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if c.inside || !strings.HasPrefix(query, "WITH given") {
+		return c.fullConn.QueryContext(ctx, query, args)
+	}
+	if c.line.fail.Add(-1) < 0 {
+		rows, err := c.fullConn.QueryContext(ctx, query, args)
+		if err == nil && c.line.onCommit != nil {
+			c.line.onCommit()
+		}
+		return rows, err
+	}
+	if !c.line.happened {
+		return nil, errLine
+	}
+	rows, err := c.fullConn.QueryContext(ctx, query, args)
+	if err != nil {
+		return nil, err
+	}
+	row := make([]driver.Value, len(rows.Columns()))
+	for err == nil {
+		err = rows.Next(row)
+	}
+	return nil, errors.Join(errLine, rows.Close())
 }
 
 // CheckNamedValue passes on what the driver takes as it is.
-func (c deadConn) CheckNamedValue(v *driver.NamedValue) error {
+func (c *deadConn) CheckNamedValue(v *driver.NamedValue) error {
 	if checker, ok := c.fullConn.(driver.NamedValueChecker); ok {
 		return checker.CheckNamedValue(v)
 	}
@@ -70,17 +101,24 @@ func (c deadConn) CheckNamedValue(v *driver.NamedValue) error {
 
 type deadTx struct {
 	driver.Tx
-	line *deadLine
+	conn *deadConn
+}
+
+func (t deadTx) Rollback() error {
+	t.conn.inside = false
+	return t.Tx.Rollback()
 }
 
 func (t deadTx) Commit() error {
-	if t.line.fail.Add(-1) < 0 {
-		if t.line.onCommit != nil {
-			t.line.onCommit()
+	t.conn.inside = false
+	line := t.conn.line
+	if line.fail.Add(-1) < 0 {
+		if line.onCommit != nil {
+			line.onCommit()
 		}
 		return t.Tx.Commit()
 	}
-	if t.line.happened {
+	if line.happened {
 		return errors.Join(errLine, t.Tx.Commit())
 	}
 	return errors.Join(errLine, t.Rollback())

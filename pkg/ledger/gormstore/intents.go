@@ -17,16 +17,22 @@ import (
 // are not the plain case, a key and an order that nobody has, are left alone.
 func (s *Store) writeIntents(ctx context.Context, batch []*ledger.Intent) []reply[ledger.Admission] {
 	var replies []reply[ledger.Admission]
-	err := s.writeTogether(ctx, func(tx *gorm.DB) (err error) {
-		if len(batch) == 1 {
-			var one reply[ledger.Admission]
-			one.answer, err = s.admit(tx, batch[0])
-			replies = []reply[ledger.Admission]{one}
-			return err
-		}
-		replies, err = s.admitMany(tx, batch)
+	err := s.retried(ctx, func(ctx context.Context) (err error) {
+		replies, err = s.plainIntents(ctx, batch)
 		return err
 	})
+	if errors.Is(err, errNotPlain) {
+		err = s.writeTogether(ctx, func(tx *gorm.DB) (err error) {
+			if len(batch) == 1 {
+				var one reply[ledger.Admission]
+				one.answer, err = s.admit(tx, batch[0])
+				replies = []reply[ledger.Admission]{one}
+				return err
+			}
+			replies, err = s.admitMany(tx, batch)
+			return err
+		})
+	}
 	switch {
 	case err == nil:
 		return replies
@@ -50,9 +56,15 @@ func (s *Store) tellAlone(ctx context.Context, kind string, rows int, err error)
 // writeTogether runs f in one database transaction, and again while the database
 // refuses it for another writer's sake.
 func (s *Store) writeTogether(ctx context.Context, f func(tx *gorm.DB) error) error {
-	err := s.transact(ctx, f)
+	return s.retried(ctx, func(ctx context.Context) error { return s.transact(ctx, f) })
+}
+
+// retried makes attempts while the database refuses them for another writer's
+// sake, or where nothing was done.
+func (s *Store) retried(ctx context.Context, attempt func(context.Context) error) error {
+	err := attempt(ctx)
 	for tries := 1; tries < maxTries && s.writeAgain(err) && pause(ctx, tries); tries++ {
-		err = s.transact(ctx, f)
+		err = attempt(ctx)
 	}
 	return err
 }

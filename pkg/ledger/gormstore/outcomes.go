@@ -18,16 +18,22 @@ import (
 // COMMIT that may have happened, none is told that nothing is stored.
 func (s *Store) writeOutcomes(ctx context.Context, batch []*ledger.Change) []reply[ledger.Transaction] {
 	var replies []reply[ledger.Transaction]
-	err := s.writeTogether(ctx, func(tx *gorm.DB) (err error) {
-		if len(batch) == 1 {
-			var one reply[ledger.Transaction]
-			one.answer, err = s.moveOne(tx, batch[0])
-			replies = []reply[ledger.Transaction]{one}
-			return err
-		}
-		replies, err = s.moveMany(tx, batch)
+	err := s.retried(ctx, func(ctx context.Context) (err error) {
+		replies, err = s.plainOutcomes(ctx, batch)
 		return err
 	})
+	if errors.Is(err, errNotPlain) {
+		err = s.writeTogether(ctx, func(tx *gorm.DB) (err error) {
+			if len(batch) == 1 {
+				var one reply[ledger.Transaction]
+				one.answer, err = s.moveOne(tx, batch[0])
+				replies = []reply[ledger.Transaction]{one}
+				return err
+			}
+			replies, err = s.moveMany(tx, batch)
+			return err
+		})
+	}
 	var commit *commitError
 	switch {
 	case err == nil:
@@ -56,7 +62,7 @@ func (s *Store) moveMany(tx *gorm.DB, batch []*ledger.Change) ([]reply[ledger.Tr
 			changes[c.ID] = c
 		}
 	}
-	made, failed, err := s.prepareMoves(tx, changes)
+	made, failed, err := s.prepareMoves(tx, changes, s.dialect.forUpdate)
 	if err != nil {
 		return nil, err
 	}
@@ -77,16 +83,16 @@ func (s *Store) moveMany(tx *gorm.DB, batch []*ledger.Change) ([]reply[ledger.Tr
 	return replies, nil
 }
 
-// prepareMoves reads and locks the rows, and finds out what each becomes, or why
+// prepareMoves reads the rows, locked as lock says, and finds out what each becomes, or why
 // it does not move.
 func (s *Store) prepareMoves(
-	tx *gorm.DB, changes map[tranid.ID]*ledger.Change,
+	tx *gorm.DB, changes map[tranid.ID]*ledger.Change, lock string,
 ) (made map[tranid.ID]*outcome, failed map[tranid.ID]error, err error) {
 	made, failed = make(map[tranid.ID]*outcome, len(changes)), make(map[tranid.ID]error)
 	for id := range changes {
 		failed[id] = ledger.ErrNotFound // unless it is found
 	}
-	err = s.lockRows(tx, slices.Collect(maps.Keys(changes)), func(row *clockedRow) {
+	err = s.readRows(tx, slices.Collect(maps.Keys(changes)), lock, func(row *clockedRow) {
 		id := tranid.ID(row.Row.TransactionID)
 		o, err := prepareMove(row, changes[id])
 		if failed[id] = err; err == nil {
@@ -112,9 +118,14 @@ func prepareMove(row *clockedRow, c *ledger.Change) (*outcome, error) {
 	return o, o.event.Validate()
 }
 
-// lockRows reads rows that are to be changed, in the order of their IDs, and the
-// clock after each was locked.
+// lockRows is readRows of rows that nobody else may change meanwhile.
 func (s *Store) lockRows(tx *gorm.DB, wanted []tranid.ID, read func(*clockedRow)) error {
+	return s.readRows(tx, wanted, s.dialect.forUpdate, read)
+}
+
+// readRows reads rows that are to be changed, in the order of their IDs, and the
+// clock after each was locked.
+func (s *Store) readRows(tx *gorm.DB, wanted []tranid.ID, lock string, read func(*clockedRow)) error {
 	var days, ids []string
 	for _, id := range wanted {
 		if day := id.Date(); !day.IsZero() { // PostgreSQL takes what is no day for a mistake
@@ -131,7 +142,7 @@ func (s *Store) lockRows(tx *gorm.DB, wanted []tranid.ID, read func(*clockedRow)
 	id, idValue := s.dialect.among("transaction_id", ids)
 	query := tx.Raw(`WITH locked AS MATERIALIZED (
 	SELECT `+columns+` FROM transactions WHERE `+day+` AND `+id+`
-	ORDER BY business_date, transaction_id `+s.dialect.forUpdate+`)
+	ORDER BY business_date, transaction_id `+lock+`)
 SELECT `+columns+`, ? AS clock FROM locked`, dayValue, idValue, s.dialect.clock(0))
 	var row clockedRow
 	return eachRow(query, func() { read(&row) }, append(row.Row.targets(), &row.Clock)...)
@@ -157,7 +168,7 @@ func (s *Store) storeMoves(tx *gorm.DB, made map[tranid.ID]*outcome) error {
 	for _, o := range made {
 		outcomes = append(outcomes, o)
 	}
-	slices.SortFunc(outcomes, func(a, b *outcome) int { return cmp.Compare(a.before.ID, b.before.ID) })
+	sortOutcomes(outcomes)
 	if err := s.updateMany(tx, made, outcomes); err != nil {
 		return err
 	}
@@ -175,23 +186,33 @@ func (s *Store) storeMoves(tx *gorm.DB, made map[tranid.ID]*outcome) error {
 	return s.freeOrders(tx, outcomes)
 }
 
+func sortOutcomes(outcomes []*outcome) {
+	slices.SortFunc(outcomes, func(a, b *outcome) int { return cmp.Compare(a.before.ID, b.before.ID) })
+}
+
 // updateMany is update of many rows. It notes which are stored.
 func (s *Store) updateMany(tx *gorm.DB, made map[tranid.ID]*outcome, outcomes []*outcome) error {
+	head, update, values := s.dialect.updateOf(outcomes, nil)
+	var stored string
+	return eachRow(tx.Raw(head+update, values...), func() { made[tranid.ID(stored)].stored = true }, &stored)
+}
+
+// updateOf is the update of many rows, if they still are where they were, which
+// returns the IDs of those that were; other columns are added to the table given.
+func (d *dialect) updateOf(outcomes []*outcome, others []column) (head, update string, values []any) {
 	rows, days, ids := make([]transactionRow, len(outcomes)), make([]string, len(outcomes)), make([]string, len(outcomes))
 	for i, o := range outcomes {
 		o.stored = false
 		rows[i] = *newTransactionRow(&o.after)
 		days[i], ids[i] = rows[i].BusinessDate, rows[i].TransactionID
 	}
-	head, values := s.dialect.given(&relation{count: len(outcomes), columns: moveColumns(outcomes, rows)})
-	day, dayValue := s.dialect.among("business_date", slices.Compact(days))
-	id, idValue := s.dialect.among("transaction_id", ids)
-	values = append(values, dayValue, idValue)
-	var stored string
-	return eachRow(tx.Raw(head+"UPDATE transactions SET "+setByMove+` FROM given
-WHERE business_date = at_date AND transaction_id = at_id AND `+day+` AND `+id+`
+	head, values = d.given(&relation{count: len(outcomes), columns: append(moveColumns(outcomes, rows), others...)})
+	day, dayValue := d.among("business_date", slices.Compact(days))
+	id, idValue := d.among("transaction_id", ids)
+	return head, "UPDATE transactions SET " + setByMove + ` FROM given
+WHERE business_date = at_date AND transaction_id = at_id AND ` + day + ` AND ` + id + `
 	AND status IS NOT DISTINCT FROM was_status AND decision = was_decision
-RETURNING transaction_id`, values...), func() { made[tranid.ID(stored)].stored = true }, &stored)
+RETURNING transaction_id`, append(values, dayValue, idValue)
 }
 
 // moveColumns are what an update of many rows needs of each.
