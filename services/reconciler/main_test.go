@@ -25,6 +25,8 @@ func TestRun_NonsenseIsOneLineThatNamesTheFlag(t *testing.T) {
 		{"--read-timeout", []string{"--read-timeout=0s"}},
 		{"--connect-timeout", []string{"--connect-timeout=-1s"}},
 		{"--core-addr", []string{"--core-addr=nowhere"}},
+		{"--listing-addr", []string{"--listing-addr=nowhere"}},
+		{"--settlement-at", []string{"--settlement-at=24:30"}},
 		{"ledger DSN", []string{"--ledger-dsn=mysql://somewhere"}},
 		{"--no-such-flag", []string{"--no-such-flag"}},
 	} {
