@@ -43,11 +43,11 @@ type stack struct {
 	all      []*service
 }
 
-// arguments are the flags of each service, given what listens already.
+// arguments are the flags of each service, given where the core listens.
 type arguments struct {
 	corebank   []string
-	payment    func(frameAddr string) []string
-	reconciler func(frameAddr string) []string
+	payment    func(core *service) []string
+	reconciler func(core *service) []string
 }
 
 // freePorts keeps everything apart from whatever else runs on the machine.
@@ -56,13 +56,11 @@ func freePorts(dir string) arguments {
 	ledger := "--ledger-dsn=sqlite:" + filepath.Join(dir, "ledger.db")
 	return arguments{
 		corebank: append([]string{"--frame-addr=127.0.0.1:0", "--listing-addr=127.0.0.1:0", "--book-dsn=sqlite:" + filepath.Join(dir, "book.db")}, free...),
-		payment: func(frames string) []string {
-			return append([]string{
-				"--core-addr=" + frames, ledger, "--circuit-mode=consecutive", "--circuit-open-wait=2s",
-			}, free...)
+		payment: func(core *service) []string {
+			return slices.Concat([]string{ledger, "--circuit-mode=consecutive", "--circuit-open-wait=2s"}, core.reached(), free)
 		},
-		reconciler: func(frames string) []string {
-			return append([]string{"--core-addr=" + frames, "--sweep-interval=1s", ledger}, free...)
+		reconciler: func(core *service) []string {
+			return slices.Concat([]string{ledger, "--sweep-interval=1s"}, core.reached(), free)
 		},
 	}
 }
@@ -72,23 +70,28 @@ func fixedPorts(dir string) arguments {
 	ledger := "--ledger-dsn=sqlite:" + filepath.Join(dir, "ledger.db")
 	return arguments{
 		corebank:   []string{"--book-dsn=sqlite:" + filepath.Join(dir, "book.db")},
-		payment:    func(string) []string { return []string{ledger} },
-		reconciler: func(string) []string { return []string{ledger} },
+		payment:    func(*service) []string { return []string{ledger} },
+		reconciler: func(*service) []string { return []string{ledger} },
 	}
+}
+
+// reached is the flags of whoever connects to the core.
+func (p *service) reached() []string {
+	return []string{"--core-addr=" + p.listens["frame"], "--listing-addr=" + p.listens["listing"]}
 }
 
 // start starts the core first, then the two that connect to it. The stack is
 // never nil: whatever was started must be stopped.
 func start(ctx context.Context, bin, dir string, args arguments) (*stack, error) {
 	s := &stack{bin: bin, dir: dir}
-	core, err := s.launch(ctx, "corebank", []string{"grpc", "admin", "frame"}, args.corebank)
+	core, err := s.launch(ctx, "corebank", []string{"grpc", "admin", "frame", "listing"}, args.corebank)
 	if err != nil {
 		return s, err
 	}
-	if _, err := s.launch(ctx, "payment", []string{"grpc", "admin"}, args.payment(core.listens["frame"])); err != nil {
+	if _, err := s.launch(ctx, "payment", []string{"grpc", "admin"}, args.payment(core)); err != nil {
 		return s, err
 	}
-	_, err = s.launch(ctx, "reconciler", []string{"grpc", "admin"}, args.reconciler(core.listens["frame"]))
+	_, err = s.launch(ctx, "reconciler", []string{"grpc", "admin"}, args.reconciler(core))
 	return s, err
 }
 

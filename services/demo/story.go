@@ -14,6 +14,7 @@ import (
 	circuitv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/circuit/v1"
 	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
 	paymentv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/payment/v1"
+	reconciliationv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/reconciliation/v1"
 	simulatorv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/simulator/v1"
 	"github.com/gwanmun/gwanmun/proto/reason"
 )
@@ -125,7 +126,10 @@ type teller struct {
 	ledger   ledgerv1.LedgerServiceClient
 	circuits circuitv1.CircuitServiceClient
 	journal  simulatorv1.SimulatorServiceClient
-	started  int
+
+	reconciliation reconciliationv1.ReconciliationServiceClient
+
+	started int
 	// made is the transaction ID that each key is bound to.
 	made map[string]string
 }
@@ -142,11 +146,17 @@ func tell(ctx context.Context, s *stack, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = core.Close() }()
+	reconciler, err := dial(s.all[2])
+	if err != nil {
+		return err
+	}
+	defer func() { _ = reconciler.Close() }()
 	t := &teller{
 		out: out, made: map[string]string{},
 		payments: paymentv1.NewPaymentServiceClient(payment), accounts: paymentv1.NewAccountServiceClient(payment),
 		ledger: ledgerv1.NewLedgerServiceClient(payment), circuits: circuitv1.NewCircuitServiceClient(payment),
-		journal: simulatorv1.NewSimulatorServiceClient(core),
+		journal:        simulatorv1.NewSimulatorServiceClient(core),
+		reconciliation: reconciliationv1.NewReconciliationServiceClient(reconciler),
 	}
 	if err := t.waitReady(ctx); err != nil {
 		return err
@@ -157,6 +167,9 @@ func tell(ctx context.Context, s *stack, out io.Writer) error {
 		}
 	}
 	if err := t.outage(ctx, s); err != nil {
+		return err
+	}
+	if err := t.settle(ctx); err != nil {
 		return err
 	}
 	if err := t.check(ctx); err != nil {
