@@ -86,7 +86,9 @@ func FurtherExchange(ctx context.Context, tx string, id tranid.ID) (context.Cont
 	return exchange(ctx, ctx, tx, id)
 }
 
-func exchange(ctx, begin context.Context, tx string, id tranid.ID) (context.Context, trace.Span) { //nolint:revive // begin is ctx with the wish for an ID, which must not go on
+// exchange begins the span with begin, which is ctx with the wish for an ID: that
+// must not go on to other spans.
+func exchange(ctx, begin context.Context, tx string, id tranid.ID) (context.Context, trace.Span) {
 	_, s := tracerOf(trace.SpanFromContext(ctx)).Start(begin, "exchange",
 		trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithLinks(trace.Link{SpanContext: CoreRoot(id)}),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -35,11 +36,13 @@ type sender struct {
 	atEnd atomic.Int64
 	// giveUp ends every try to send.
 	giveUp context.CancelFunc
+	// ended is closed when every span is delivered or counted.
+	ended chan struct{}
 }
 
 func newSender(e sdktrace.SpanExporter, d dropped) *sender {
 	quit, giveUp := context.WithCancel(context.Background())
-	s := &sender{dropped: d, giveUp: giveUp}
+	s := &sender{dropped: d, giveUp: giveUp, ended: make(chan struct{})}
 	s.SpanProcessor = sdktrace.NewBatchSpanProcessor(&exporter{next: e, s: s, quit: quit},
 		sdktrace.WithMaxQueueSize(maxUnsent), sdktrace.WithMaxExportBatchSize(maxBatch),
 		sdktrace.WithBatchTimeout(sendEvery), sdktrace.WithExportTimeout(sendTimeout))
@@ -61,13 +64,17 @@ func (s *sender) OnEnd(span sdktrace.ReadOnlySpan) {
 }
 
 // Shutdown implements sdktrace.SpanProcessor. When ctx ends what is left is given
-// up, and what was being sent is told so.
+// up: what is being sent is told so, and all of it is counted.
 func (s *sender) Shutdown(ctx context.Context) error {
 	s.closed.Store(true)
-	stop := context.AfterFunc(ctx, s.giveUp)
-	defer stop()
 	err := s.SpanProcessor.Shutdown(ctx)
 	s.giveUp()
+	telling := time.NewTimer(lastWords)
+	defer telling.Stop()
+	select {
+	case <-s.ended:
+	case <-telling.C:
+	}
 	return err
 }
 
@@ -83,7 +90,7 @@ func (s *sender) settled(n int, err error) {
 	}
 }
 
-// lost is how many spans the stop has lost, those that still hang included.
+// lost is how many spans the stop has lost.
 func (s *sender) lost() int64 { return s.atEnd.Load() + s.unsent.Load() }
 
 // exporter sends, and settles the account.
@@ -100,7 +107,7 @@ type exporter struct {
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(e.quit, cancel)()
+	defer context.AfterFunc(e.quit, cancel)() //nolint:contextcheck // the end of all tries, beside that of this one
 	err := e.next.ExportSpans(ctx, spans)
 	e.s.settled(len(spans), err)
 	return err
@@ -108,6 +115,9 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 
 // Shutdown implements sdktrace.SpanExporter.
 func (e *exporter) Shutdown(ctx context.Context) error {
-	e.once.Do(func() { e.err = e.next.Shutdown(ctx) })
+	e.once.Do(func() {
+		e.err = e.next.Shutdown(ctx)
+		close(e.s.ended)
+	})
 	return e.err
 }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"strconv"
 	"time"
@@ -41,8 +42,10 @@ const (
 	sendTimeout = 5 * time.Second
 	// maxText bounds each attribute: a statement of SQL may be long.
 	maxText = 2048
-	// longestFlush is how much of a stop's time the last spans may take.
+	// longestFlush is how much of a stop's time the last spans may take, and
+	// lastWords how long those that are given up may take to be counted.
 	longestFlush = 2 * time.Second
+	lastWords    = 200 * time.Millisecond
 )
 
 // Flags are the settings of tracing. The binary's kong variable trace_ratio is
@@ -55,7 +58,7 @@ type Flags struct {
 
 // Validate reports what is wrong with the settings, in one line.
 func (f *Flags) Validate() error {
-	if f.Ratio < 0 || f.Ratio > 1 || f.Ratio != f.Ratio { //nolint:gocritic // NaN is not itself
+	if f.Ratio < 0 || f.Ratio > 1 || math.IsNaN(f.Ratio) {
 		return errors.New("--trace-ratio must be 0 to 1")
 	}
 	if f.Endpoint == "" {
