@@ -120,7 +120,9 @@ func TestLine_BatchEndsWhenNobodyWaitsForItAnyMore(t *testing.T) {
 		if batch := <-d.begun; len(batch) != 2 {
 			t.Fatalf("wrote %v", batch)
 		}
-		<-d.fate // the blocker's
+		if err := <-d.fate; err != nil {
+			t.Errorf("the batch before: %v", err)
+		}
 		oneLeaves()
 		if err := <-first; !errors.Is(err, context.Canceled) {
 			t.Errorf("who left: %v", err)
