@@ -25,6 +25,8 @@ const (
 // cluster is a PostgreSQL server of our own, on a Unix socket in its own folder.
 type cluster struct {
 	dir    string
+	binary string
+	owner  *syscall.SysProcAttr
 	server *exec.Cmd
 	exited chan struct{} // closed when the server has been waited for
 }
@@ -42,7 +44,7 @@ func startCluster() (c *cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &cluster{dir: dir, exited: make(chan struct{})}
+	c = &cluster{dir: dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.stop())
@@ -60,10 +62,8 @@ func startCluster() (c *cluster, err error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	if err := c.launch(filepath.Join(bin, "postgres"), owner); err != nil {
-		return nil, err
-	}
-	return c, c.awaitReady()
+	c.binary, c.owner = filepath.Join(bin, "postgres"), owner
+	return c, c.launch()
 }
 
 func (c *cluster) data() string { return filepath.Join(c.dir, "data") }
@@ -72,10 +72,10 @@ func (c *cluster) dsn() string {
 	return "postgres://postgres@/postgres?host=" + url.QueryEscape(c.dir) + "&port=5432"
 }
 
-// launch starts the server. It writes its log to a file: a pipe would keep a
-// reader waiting on whatever child of it lives longest.
-func (c *cluster) launch(binary string, owner *syscall.SysProcAttr) error {
-	log, err := os.Create(filepath.Join(c.dir, "log"))
+// launch starts the server and waits until it answers. It writes its log to a
+// file: a pipe would keep a reader waiting on whatever child of it lives longest.
+func (c *cluster) launch() error {
+	log, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -84,26 +84,26 @@ func (c *cluster) launch(binary string, owner *syscall.SysProcAttr) error {
 	if os.Getenv(DurableVariable) == "" {
 		settings = append(settings, "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB")
 	}
-	c.server = exec.CommandContext(context.Background(), binary, settings...) //nolint:gosec // our own server
-	c.server.Dir, c.server.Stdout, c.server.Stderr, c.server.SysProcAttr = c.dir, log, log, owner
-	dieWithParent(owner)
+	server, exited := exec.CommandContext(context.Background(), c.binary, settings...), make(chan struct{}) //nolint:gosec // our own server
+	server.Dir, server.Stdout, server.Stderr, server.SysProcAttr = c.dir, log, log, c.owner
+	dieWithParent(c.owner)
 	started := make(chan error)
 	go func() {
 		// The kernel takes the thread that started the child for its parent.
 		runtime.LockOSThread()
-		err := c.server.Start()
+		err := server.Start()
 		started <- err
 		if err == nil {
 			// How it ended does not matter: it was told to.
-			_ = c.server.Wait()
+			_ = server.Wait()
 		}
-		close(c.exited)
+		close(exited)
 	}()
 	if err := <-started; err != nil {
-		c.server = nil
 		return fmt.Errorf("start postgres: %w", err)
 	}
-	return nil
+	c.server, c.exited = server, exited
+	return c.awaitReady()
 }
 
 func (c *cluster) awaitReady() error {

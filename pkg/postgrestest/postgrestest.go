@@ -86,20 +86,30 @@ func Server(t testing.TB) string {
 		return dsn
 	}
 	shared.Do(func() { shared.cluster, shared.err = startCluster() })
+	objectTo(t, shared.err)
+	return shared.cluster.dsn()
+}
+
+// objectTo ends a test whose server did not start: where there is none to be
+// had, that is no fault of the code under test.
+func objectTo(t testing.TB, err error) {
+	t.Helper()
 	switch {
-	case shared.err == nil:
-		return shared.cluster.dsn()
-	case errors.Is(shared.err, errNoBinaries) && os.Getenv("CI") == "":
-		t.Skipf("SKIPPED, PostgreSQL NOT TESTED: %s; install it, or name a server in %s", shared.err, ServerVariable)
+	case err == nil:
+	case errors.Is(err, errNoBinaries) && os.Getenv("CI") == "":
+		t.Skipf("SKIPPED, PostgreSQL NOT TESTED: %s; install it, or name a server in %s", err, ServerVariable)
 	default:
-		t.Fatalf("start PostgreSQL: %s", shared.err)
+		t.Fatalf("start PostgreSQL: %s", err)
 	}
-	return ""
 }
 
 func create(t testing.TB, template string) string {
 	t.Helper()
-	server := Server(t)
+	return createAt(t, Server(t), template)
+}
+
+func createAt(t testing.TB, server, template string) string {
+	t.Helper()
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme == "" {
 		t.Fatalf("%s must be a DSN of the form postgres://...", ServerVariable)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -76,5 +77,44 @@ func TestDSN_DatabaseIsGoneWithItsTest(t *testing.T) {
 	if conn, err := pgx.Connect(ctx, dsn); err == nil {
 		_ = conn.Close(ctx)
 		t.Fatal("the database is still there")
+	}
+}
+
+func TestOwn_StallsGoesOnAndIsRestarted(t *testing.T) {
+	cluster := postgrestest.Own(t)
+	dsn := cluster.DSN()
+	conn := connect(t, dsn)
+	ctx := context.Background()
+	if _, err := conn.Exec(ctx, "CREATE TABLE here (id int); INSERT INTO here VALUES (7)"); err != nil {
+		t.Fatal(err)
+	}
+
+	cluster.Stall()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(ctx, "INSERT INTO here VALUES (8)")
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("a stalled server answers: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	cluster.Resume()
+	if err := <-answered; err != nil {
+		t.Fatalf("a server that goes on: %v", err)
+	}
+
+	if n := cluster.CutOff(dsn); n != 1 {
+		t.Errorf("%d sessions were cut off", n)
+	}
+	if err := conn.Ping(ctx); err == nil {
+		t.Error("a session that was cut off goes on")
+	}
+
+	cluster.Restart()
+	var rows int
+	if err := connect(t, dsn).QueryRow(ctx, "SELECT count(*) FROM here").Scan(&rows); err != nil || rows != 2 {
+		t.Errorf("after the restart there are %d rows, error %v", rows, err)
 	}
 }
