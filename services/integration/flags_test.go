@@ -161,11 +161,11 @@ func TestHelp_ListsEveryFlag(t *testing.T) {
 	ledger := append(slices.Clone(all), "ledger-dsn", "hash-key", "migrate", "core-addr", "read-timeout", "connect-timeout")
 	promised := map[string][]string{
 		"payment":    append(slices.Clone(ledger), "deadline", "send-window", "min-deadline", "adopt-margin"),
-		"reconciler": append(slices.Clone(ledger), "sweep-interval", "max-attempts", "core-fences", "late-window", "lease"),
+		"reconciler": append(slices.Clone(ledger), "sweep-interval", "max-attempts", "core-fences", "late-window", "lease", "listing-addr", "settlement-at"),
 		"corebank":   append(slices.Clone(all), "frame-addr", "listing-addr", "book-dsn", "core-fences", "dedupe", "late-answer"),
 	}
 	noVariable := map[string]bool{"help": true, "version": true}
-	noDefault := map[string]bool{"help": true, "version": true, "config": true, "hash-key": true}
+	noDefault := map[string]bool{"help": true, "version": true, "config": true, "hash-key": true, "settlement-at": true}
 	for _, name := range services {
 		p := runToEnd(t, nil, name, "--help")
 		if p.code != 0 || len(p.log.all()) != 0 {
