@@ -37,7 +37,7 @@ func (s *Service) Balance(ctx context.Context, r BalanceRequest) (BalanceReply, 
 	}
 	asking, exchange := span.Exchange(ctx, corelink.TxBalance, q.id)
 	balance, answer, res := s.askBalance(asking, &q)
-	t, err := s.conclude(ctx, &q, told{answer, &res, exchange})
+	t, err := s.conclude(ctx, &q, told{answer, res, exchange})
 	if err != nil {
 		return BalanceReply{}, err
 	}

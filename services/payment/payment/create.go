@@ -218,7 +218,7 @@ func orderTaken(e *ledger.OrderError) error {
 // execute sends the payment of a stored intent, once, and records what became
 // of it. Nothing in here obeys the caller's context.
 func (s *Service) execute(ctx context.Context, r *run) (Reply, error) {
-	ctx = context.WithoutCancel(ctx)
+	ctx = span.Detach(ctx)
 	t := &r.intent
 	defer s.flights.land(t.ID, &r.row)
 	var answer ledger.Answer

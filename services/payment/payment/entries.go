@@ -50,7 +50,7 @@ func (s *Service) Entries(ctx context.Context, r EntriesRequest) (EntriesReply, 
 	}
 	asking, exchange := span.Exchange(ctx, corelink.TxHistory, q.id)
 	m, res := s.Listings.History(asking, listing.Period{Account: r.Account, From: r.From, To: r.To, Max: r.Max}, s.deadline(ctx, &q))
-	t, err := s.conclude(ctx, &q, told{ledger.Answer{Code: m.ResponseCode}, &res, exchange})
+	t, err := s.conclude(ctx, &q, told{ledger.Answer{Code: m.ResponseCode}, res, exchange})
 	if err != nil {
 		return EntriesReply{}, err
 	}

@@ -54,14 +54,14 @@ func (s *Service) deadline(ctx context.Context, q *inquiry) time.Time {
 // is open.
 type told struct {
 	answer   ledger.Answer
-	res      *corelink.Result
+	res      corelink.Result
 	exchange trace.Span
 }
 
 // conclude judges what came of an inquiry and records it. It returns the row,
 // and a *ledger.Refusal for all but a success.
 func (s *Service) conclude(ctx context.Context, q *inquiry, end told) (ledger.Transaction, error) {
-	res := end.res
+	res := &end.res
 	o := judge(q.kind, res, end.answer)
 	endExchange(end.exchange, &o, res)
 	t := ledger.Transaction{
