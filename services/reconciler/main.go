@@ -115,12 +115,13 @@ func run(ctx context.Context, args []string) error {
 		Flags: cfg.Server, Logger: logger, Registry: registry, Ready: resolver.Ready, Tracer: traces.Provider(),
 		Services: map[string]access.Roles{
 			reconciliationv1.ReconciliationService_ServiceDesc.ServiceName: access.Of(access.RoleOps),
+			reconciliationv1.CallbackService_ServiceDesc.ServiceName:       access.Of(access.RoleCore),
 			ledgerv1.LedgerService_ServiceDesc.ServiceName:                 access.Of(access.RolePayment, access.RoleOps),
 			circuitv1.CircuitService_ServiceDesc.ServiceName:               access.Of(access.RoleOps),
 		},
 		Register: func(r grpc.ServiceRegistrar) {
 			ledgerv1.RegisterLedgerServiceServer(r, opsapi.NewLedgerServer(store, hashKey, time.Now))
-			grpcapi.Register(r, grpcapi.UseCases{Resolver: resolver, Settler: settler, Settlements: store, Instance: instance})
+			grpcapi.Register(r, grpcapi.UseCases{Resolver: resolver, Operator: resolver, Hinter: resolver, Settler: settler, Settlements: store, Instance: instance})
 			circuitv1.RegisterCircuitServiceServer(r, opsapi.NewCircuitServer(core))
 		},
 	})

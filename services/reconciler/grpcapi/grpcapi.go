@@ -23,25 +23,37 @@ type Resolver interface {
 	ResolveOne(ctx context.Context, id tranid.ID, by ledger.Actor) (resolve.Report, error)
 }
 
+// Operator settles what nobody can find out by asking the core.
+type Operator interface {
+	Settle(ctx context.Context, id tranid.ID, to ledger.Status, reason string, by ledger.Actor) (ledger.Transaction, error)
+}
+
+// Hinter takes what the core hints at. It waits for nothing.
+type Hinter interface{ Hint(transactionID string) }
+
 // UseCases are what the service puts on gRPC. Every field is required.
 type UseCases struct {
 	Resolver    Resolver
+	Operator    Operator
+	Hinter      Hinter
 	Settler     Settler
 	Settlements SettlementBook
 	// Instance names the process in the history.
 	Instance string
 }
 
-// Register puts ReconciliationService on a server.
+// Register puts ReconciliationService and CallbackService on a server.
 func Register(r grpc.ServiceRegistrar, u UseCases) {
 	reconciliationv1.RegisterReconciliationServiceServer(r, &server{
-		resolver: u.Resolver, settler: u.Settler, settlements: u.Settlements, instance: u.Instance,
+		resolver: u.Resolver, operator: u.Operator, settler: u.Settler, settlements: u.Settlements, instance: u.Instance,
 	})
+	reconciliationv1.RegisterCallbackServiceServer(r, &callbackServer{hinter: u.Hinter})
 }
 
 type server struct {
 	reconciliationv1.UnimplementedReconciliationServiceServer
 	resolver    Resolver
+	operator    Operator
 	settler     Settler
 	settlements SettlementBook
 	instance    string
@@ -51,12 +63,9 @@ type server struct {
 func (s *server) ResolveTransaction(ctx context.Context, req *reconciliationv1.ResolveTransactionRequest) (*reconciliationv1.ResolveTransactionResponse, error) {
 	id, err := tranid.Parse(req.GetTransactionId())
 	if err != nil { // well formed, but of a day that does not exist
-		return nil, &ledger.Refusal{Reason: ledger.ReasonInvalidRequest, Err: err, Fields: []ledger.FieldViolation{
-			{Field: "transaction_id", Description: err.Error()},
-		}}
+		return nil, invalid("transaction_id", err)
 	}
-	by := ledger.Actor{Name: "operator:" + string(rpcserver.ClientID(ctx)), Instance: s.instance}
-	report, err := s.resolver.ResolveOne(ctx, id, by)
+	report, err := s.resolver.ResolveOne(ctx, id, s.caller(ctx))
 	if err != nil {
 		return nil, refusalOf(err)
 	}
@@ -68,9 +77,17 @@ func (s *server) ResolveTransaction(ctx context.Context, req *reconciliationv1.R
 	}, nil
 }
 
+// caller is who calls, in the history.
+func (s *server) caller(ctx context.Context) ledger.Actor {
+	return ledger.Actor{Name: "operator:" + string(rpcserver.ClientID(ctx)), Instance: s.instance}
+}
+
 // refusalOf names the reasons that a caller is told; what is left is INTERNAL.
 func refusalOf(err error) error {
+	var lost *ledger.LostError
 	switch {
+	case errors.As(err, &lost):
+		return &ledger.Refusal{Reason: ledger.ReasonIllegalState, Transaction: &lost.Current, Err: err}
 	case errors.Is(err, ledger.ErrNotFound):
 		return &ledger.Refusal{Reason: ledger.ReasonTransactionNotFound, Err: err}
 	case errors.Is(err, ledger.ErrRunNotFound), errors.Is(err, ledger.ErrDiscrepancyNotFound):

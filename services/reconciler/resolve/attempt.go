@@ -57,6 +57,9 @@ func (r *Resolver) attempt(ctx context.Context, t turn, claim ledger.Claim, by l
 }
 
 func (a *attempt) run(ctx context.Context) error {
+	if a.row.Owed() {
+		return a.repay(ctx)
+	}
 	if v, ok := beforeAsking(&a.row); ok {
 		a.steps = append(a.steps, Step{Outcome: v.why})
 		return a.conclude(ctx, v)
@@ -195,6 +198,9 @@ func (a *attempt) settle(ctx context.Context, v verdict) (bool, error) {
 // postpone ends the claim of a row that stays UNKNOWN.
 func (a *attempt) postpone(ctx context.Context, v verdict) error {
 	p := a.r.plan.postponement(&a.claim, v)
+	if a.turn.lane.hinted {
+		p = unspent(&a.claim, v)
+	}
 	p.By = a.by
 	raised := p.NeedsReview && !a.row.NeedsReview
 	if raised {
@@ -235,15 +241,20 @@ func (a *attempt) unlessOvertaken(ctx context.Context, err error) error {
 // ghost alarms on evidence that a final row is wrong, and keeps it. It is never
 // applied: final is final, and people repair what is left.
 func (a *attempt) ghost(ctx context.Context, evidence ledger.Evidence, said string) error {
-	a.r.metrics.ghosts.Inc()
-	a.r.log.ErrorContext(ctx, "ghost", "transaction_id", a.row.ID, "status", a.row.Status.String(),
-		"row_evidence", a.row.Evidence.String(), "core_said", said)
+	a.alarm(ctx, said)
 	detail := fmt.Sprintf("ghost: the core said %s of a transaction that is %s", said, a.row.Status)
 	a.note(detail)
 	if err := a.r.store.AppendEvent(ctx, a.row.ID, evidence, a.by, detail); err != nil {
 		return fmt.Errorf("keep the evidence against %s: %w", a.row.ID, err)
 	}
 	return nil
+}
+
+// alarm tells people that a final row is wrong.
+func (a *attempt) alarm(ctx context.Context, said string) {
+	a.r.metrics.ghosts.Inc()
+	a.r.log.ErrorContext(ctx, "ghost", "transaction_id", a.row.ID, "status", a.row.Status.String(),
+		"row_evidence", a.row.Evidence.String(), "core_said", said)
 }
 
 // note adds a step that took no exchange.

@@ -65,6 +65,21 @@ func (p plan) delay(c *ledger.Claim, v verdict, attempts int, review bool) time.
 	}
 }
 
+// owed is how long a net cancel is put off that has been owed for an age: as long
+// again, to a cap, which needs no counter to be kept.
+func (p plan) owed(age time.Duration) time.Duration {
+	return p.jitter(min(max(age, min(backoffBase, p.sweep)), backoffCap))
+}
+
+// unspent ends an attempt that a hint has brought about: the row is due when it
+// would have been, and what is counted is what the sweep does of itself.
+func unspent(c *ledger.Claim, v verdict) ledger.Postponement {
+	return ledger.Postponement{
+		ID: c.Transaction.ID, Token: c.Token, NotFound: v.notFound,
+		Delay: max(0, c.Transaction.NextResolveAt.Sub(c.At)),
+	}
+}
+
 // exponential is the back-off after this many answered attempts, before jitter.
 func (p plan) exponential(attempts int) time.Duration {
 	d := min(backoffBase, p.sweep)

@@ -11,7 +11,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 )
 
-// A resolver has three lanes, each with a rhythm, workers and places at the core
+// A resolver has four lanes, each with a rhythm, workers and places at the core
 // of its own, so that no kind of row keeps another waiting:
 //
 //   - fresh: rows that were never asked about. Each gets a moment, and whatever
@@ -20,9 +20,12 @@ import (
 //   - asked: rows that were asked before. Whatever the core ignores holds no more
 //     than this share.
 //   - review: rows that a human should look at, one batch in a pass.
+//   - owed: final rows, which an operator has settled and the core is to be told of.
+//     They are not asked about, and need no place for an inquiry.
 type lane struct {
 	name   string
 	review bool
+	owed   bool
 	part   ledger.Part
 	// workers is how many rows are in hand at once, at the core or at the ledger.
 	workers int
@@ -32,6 +35,9 @@ type lane struct {
 	inquiries, cancels places
 	// first is the lane of the rows that were never asked about.
 	first bool
+	// hinted is the lane of rows that the core has hinted at, whose attempts leave
+	// them as due as they were.
+	hinted bool
 
 	// newest is which end of what is due the next claim is of. Only the pass
 	// under way touches it.
@@ -48,8 +54,8 @@ type lane struct {
 // that the core does not answer.
 const rowsPerPlace = 4
 
-// lanes share out the connections to the core that this process has. What is
-// left over of 16 is for operators.
+// lanes share out the connections to the core that this process has, but for those
+// of hints and operators.
 func lanes(connections int) []*lane {
 	share := func(l *lane, sixteenths int) *lane {
 		n := max(1, connections*sixteenths/16)
@@ -60,7 +66,13 @@ func lanes(connections int) []*lane {
 		share(&lane{name: "fresh", part: ledger.PartFresh, first: true}, 10),
 		share(&lane{name: "asked", part: ledger.PartAsked}, 3),
 		share(&lane{name: "review", review: true}, 1),
+		{name: "owed", owed: true, workers: rowsPerPlace, cancels: make(places, 1)},
 	}
+}
+
+// hintLane is that of rows that the core has hinted at.
+func hintLane() *lane {
+	return &lane{name: "hints", hinted: true, workers: rowsPerPlace, inquiries: make(places, 1), cancels: make(places, 1)}
 }
 
 // places are taken by sending and given back by receiving; nil has no bound.
@@ -101,7 +113,7 @@ func (l *lane) next(lease time.Duration) ledger.ClaimOptions {
 	newest := l.newest
 	l.newest = !newest
 	return ledger.ClaimOptions{
-		Limit: ledger.MaxClaim, Lease: lease, Review: l.review, Only: l.part, Newest: newest && l.first,
+		Limit: ledger.MaxClaim, Lease: lease, Review: l.review, Only: l.part, Newest: newest && l.first, Owed: l.owed,
 	}
 }
 

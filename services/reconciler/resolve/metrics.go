@@ -13,6 +13,7 @@ import (
 type metrics struct {
 	resolutions *prometheus.CounterVec
 	ghosts      prometheus.Counter
+	hints       *prometheus.CounterVec
 
 	unknown  prometheus.Gauge
 	oldest   prometheus.Gauge
@@ -32,13 +33,19 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		ghosts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gwanmun_ghost_total", Help: "Evidence from the core that contradicts a final transaction.",
 		}),
+		hints: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gwanmun_hints_total", Help: "Hints of the core that a transaction has come to its end, by what became of them.",
+		}, []string{"result"}),
 		unknown:  gauge("gwanmun_unknown_transactions", "Transactions that are UNKNOWN."),
 		oldest:   gauge("gwanmun_unknown_oldest_seconds", "Age of the oldest UNKNOWN transaction; 0 if there is none."),
 		review:   gauge("gwanmun_needs_review_transactions", "UNKNOWN transactions that a human should look at."),
 		poison:   gauge("gwanmun_poison_rows", "Transactions that could not be read or whose resolution failed on our side, lately."),
 		lastPass: gauge("gwanmun_sweep_finished_timestamp_seconds", "When the last pass over the due transactions ended, in Unix time."),
 	}
-	registry.MustRegister(m.resolutions, m.ghosts, m.unknown, m.oldest, m.review, m.poison, m.lastPass)
+	registry.MustRegister(m.resolutions, m.ghosts, m.hints, m.unknown, m.oldest, m.review, m.poison, m.lastPass)
+	for _, result := range hintResults {
+		m.hints.WithLabelValues(result)
+	}
 	for _, v := range []struct {
 		to     ledger.Status
 		method ledger.Method
@@ -47,6 +54,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		{ledger.StatusFailed, ledger.MethodStatusInquiry},
 		{ledger.StatusFailed, ledger.MethodNone},
 		{ledger.StatusCanceled, ledger.MethodNetCancel},
+		{ledger.StatusSuccess, ledger.MethodOperator},
+		{ledger.StatusFailed, ledger.MethodOperator},
+		{ledger.StatusCanceled, ledger.MethodOperator},
 	} {
 		m.resolutions.WithLabelValues(v.to.String(), v.method.String())
 	}

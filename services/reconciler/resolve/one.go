@@ -21,7 +21,8 @@ type Report struct {
 }
 
 // ResolveOne makes one attempt at one transaction now, due or not, as a sweep
-// would, for whoever by names. It is no error that the transaction stays
+// would, for whoever by names: of a final one, that is to send the net cancel that
+// is owed, if one is. It is no error that the transaction stays
 // UNKNOWN, was final before, or becomes final by another meanwhile. A caller
 // that leaves does not stop what has begun; it ends within the time of one row
 // and a few ledger calls.
@@ -40,6 +41,11 @@ func (r *Resolver) ResolveWhile(ctx context.Context, id tranid.ID, by ledger.Act
 }
 
 func (r *Resolver) resolveOne(ctx context.Context, id tranid.ID, by ledger.Actor) (Report, error) {
+	return r.resolveInTurn(ctx, r.operator.turn(), id, by)
+}
+
+// resolveInTurn is resolveOne by whoever has a turn.
+func (r *Resolver) resolveInTurn(ctx context.Context, t turn, id tranid.ID, by ledger.Actor) (Report, error) {
 	ctx, stop := context.WithTimeout(ctx, r.rowTime()+ledgerTime)
 	defer stop()
 	claim, err := r.store.ClaimOne(ctx, id, r.opts.Flags.Lease, by)
@@ -52,13 +58,13 @@ func (r *Resolver) resolveOne(ctx context.Context, id tranid.ID, by ledger.Actor
 		r.poison.add(id)
 		r.giveBack(ctx, claim.Token)
 		return Report{}, fmt.Errorf("read %s: %w", id, claim.Err)
-	case claim.Transaction.Status.Final():
+	case claim.Transaction.Status.Final() && !claim.Transaction.Owed():
 		return report, nil
 	case claim.Transaction.Status == ledger.StatusRequested:
 		report.Steps = []Step{{Outcome: inFlight(&claim.Transaction)}}
 		return report, nil
 	}
-	a, err := r.attempt(ctx, r.operator.turn(), claim, by)
+	a, err := r.attempt(ctx, t, claim, by)
 	if err != nil {
 		r.giveBack(ctx, claim.Token)
 		if !errors.Is(err, ledger.ErrUnavailable) {

@@ -187,8 +187,8 @@ func (p *pass) poisoned(ctx context.Context, claim ledger.Claim, cause error) {
 		ID: id, Token: claim.Token, By: p.r.sweeper(), Delay: p.r.plan.jitter(p.r.plan.sweep),
 	}
 	if claim.Err != nil {
-		aside.Delay, aside.NeedsReview = p.r.plan.jitter(backoffCap), true
-		if !p.lane.review {
+		aside.Delay, aside.NeedsReview = p.r.plan.jitter(backoffCap), !p.lane.owed
+		if !p.lane.review && !p.lane.owed {
 			aside.Detail = "the row cannot be read: needs review"
 		}
 	}

@@ -204,11 +204,13 @@ func (r rules) notExecuted(t *ledger.Transaction, at time.Time) verdict {
 	}
 }
 
-// windowEnd is the last moment at which t may still reach the core.
+// windowEnd is the last moment at which t may still reach the core, by the
+// database's clock alone: the time for sending has run out when a row may be
+// adopted, whatever the clock says of the host that sent it.
 func (r rules) windowEnd(t *ledger.Transaction) time.Time {
-	sent := t.SentAt
+	sent := t.AdoptAt
 	if sent.IsZero() {
-		sent = t.AdoptAt
+		sent = t.SentAt
 	}
 	return sent.Add(r.lateWindow)
 }

@@ -6,9 +6,10 @@
 // nor RPC. Several resolvers on one ledger share the work: leases save them
 // from meeting, and where they meet, the ledger's compare-and-sets let one win.
 //
-// plan.go and backoff.go decide and touch nothing; attempt.go carries out what
-// they decide for one row; lane.go shares out rows, workers and connections, and
-// pass.go and sweep.go find the rows.
+// plan.go and backoff.go decide and touch nothing; attempt.go and owed.go carry out
+// what they decide for one row; lane.go shares out rows, workers and connections,
+// and pass.go and sweep.go find the rows. operator.go settles what an operator
+// knows, and hint.go hurries what the core has hinted at.
 package resolve
 
 import (
@@ -118,6 +119,7 @@ type Resolver struct {
 	// lanes are what Run goes along, operator is that of ResolveOne.
 	lanes    []*lane
 	operator *lane
+	hints    *hints
 	pace     pace
 	// heard is when the core last said anything.
 	heard atomic.Pointer[time.Time]
@@ -125,7 +127,7 @@ type Resolver struct {
 
 // New returns a Resolver and registers its metrics. It starts nothing: Run does.
 func New(store ledger.Store, core Core, o Options) *Resolver {
-	return &Resolver{
+	r := &Resolver{
 		store: store,
 		core:  core,
 		opts:  o,
@@ -139,6 +141,8 @@ func New(store ledger.Store, core Core, o Options) *Resolver {
 		lanes:    lanes(o.Connections),
 		operator: &lane{name: "operator"},
 	}
+	r.hints = newHints(r)
+	return r
 }
 
 func (r *Resolver) rowTime() time.Duration { return rowTime(r.opts.ExchangeTime) }

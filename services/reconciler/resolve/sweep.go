@@ -31,6 +31,7 @@ func (r *Resolver) Run(ctx context.Context) {
 		loops.Go(func() { r.every(ctx, func(ctx context.Context) bool { return r.sweep(ctx, l) }) })
 	}
 	loops.Go(func() { r.every(ctx, func(ctx context.Context) bool { r.count(ctx); return false }) })
+	loops.Go(func() { r.hints.run(ctx) })
 	loops.Wait()
 }
 

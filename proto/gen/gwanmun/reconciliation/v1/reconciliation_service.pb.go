@@ -436,6 +436,118 @@ func (x *ResolveTransactionResponse) GetTransaction() *v1.Transaction {
 	return nil
 }
 
+// SettleTransactionRequest is one settlement.
+type SettleTransactionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required, 22 characters.
+	TransactionId string `protobuf:"bytes,1,opt,name=transaction_id,json=transactionId,proto3" json:"transaction_id,omitempty"`
+	// Required: SUCCESS, FAILED or CANCELED.
+	Status v1.TransactionStatus `protobuf:"varint,2,opt,name=status,proto3,enum=gwanmun.ledger.v1.TransactionStatus" json:"status,omitempty"`
+	// Required, 1-200 characters: how it is known. It is kept in the history, with
+	// who called. The digits of a run of seven or more are replaced by `*` there,
+	// since it may be an account number.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettleTransactionRequest) Reset() {
+	*x = SettleTransactionRequest{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettleTransactionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettleTransactionRequest) ProtoMessage() {}
+
+func (x *SettleTransactionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettleTransactionRequest.ProtoReflect.Descriptor instead.
+func (*SettleTransactionRequest) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SettleTransactionRequest) GetTransactionId() string {
+	if x != nil {
+		return x.TransactionId
+	}
+	return ""
+}
+
+func (x *SettleTransactionRequest) GetStatus() v1.TransactionStatus {
+	if x != nil {
+		return x.Status
+	}
+	return v1.TransactionStatus(0)
+}
+
+func (x *SettleTransactionRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// SettleTransactionResponse is the transaction, settled.
+type SettleTransactionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The transaction, after.
+	Transaction   *v1.Transaction `protobuf:"bytes,1,opt,name=transaction,proto3" json:"transaction,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettleTransactionResponse) Reset() {
+	*x = SettleTransactionResponse{}
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettleTransactionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettleTransactionResponse) ProtoMessage() {}
+
+func (x *SettleTransactionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettleTransactionResponse.ProtoReflect.Descriptor instead.
+func (*SettleTransactionResponse) Descriptor() ([]byte, []int) {
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SettleTransactionResponse) GetTransaction() *v1.Transaction {
+	if x != nil {
+		return x.Transaction
+	}
+	return nil
+}
+
 // SettlementRun is one comparison of both books of a business day.
 type SettlementRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -475,7 +587,7 @@ type SettlementRun struct {
 
 func (x *SettlementRun) Reset() {
 	*x = SettlementRun{}
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[3]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -487,7 +599,7 @@ func (x *SettlementRun) String() string {
 func (*SettlementRun) ProtoMessage() {}
 
 func (x *SettlementRun) ProtoReflect() protoreflect.Message {
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[3]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -500,7 +612,7 @@ func (x *SettlementRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettlementRun.ProtoReflect.Descriptor instead.
 func (*SettlementRun) Descriptor() ([]byte, []int) {
-	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{3}
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SettlementRun) GetRunId() string {
@@ -638,7 +750,7 @@ type Discrepancy struct {
 
 func (x *Discrepancy) Reset() {
 	*x = Discrepancy{}
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[4]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +762,7 @@ func (x *Discrepancy) String() string {
 func (*Discrepancy) ProtoMessage() {}
 
 func (x *Discrepancy) ProtoReflect() protoreflect.Message {
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[4]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +775,7 @@ func (x *Discrepancy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Discrepancy.ProtoReflect.Descriptor instead.
 func (*Discrepancy) Descriptor() ([]byte, []int) {
-	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{4}
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Discrepancy) GetDiscrepancyId() string {
@@ -768,7 +880,7 @@ type RunSettlementRequest struct {
 
 func (x *RunSettlementRequest) Reset() {
 	*x = RunSettlementRequest{}
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[5]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +892,7 @@ func (x *RunSettlementRequest) String() string {
 func (*RunSettlementRequest) ProtoMessage() {}
 
 func (x *RunSettlementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[5]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +905,7 @@ func (x *RunSettlementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSettlementRequest.ProtoReflect.Descriptor instead.
 func (*RunSettlementRequest) Descriptor() ([]byte, []int) {
-	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{5}
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RunSettlementRequest) GetBusinessDate() string {
@@ -814,7 +926,7 @@ type RunSettlementResponse struct {
 
 func (x *RunSettlementResponse) Reset() {
 	*x = RunSettlementResponse{}
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[6]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +938,7 @@ func (x *RunSettlementResponse) String() string {
 func (*RunSettlementResponse) ProtoMessage() {}
 
 func (x *RunSettlementResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[6]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +951,7 @@ func (x *RunSettlementResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSettlementResponse.ProtoReflect.Descriptor instead.
 func (*RunSettlementResponse) Descriptor() ([]byte, []int) {
-	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{6}
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RunSettlementResponse) GetRun() *SettlementRun {
@@ -860,7 +972,7 @@ type GetSettlementRunRequest struct {
 
 func (x *GetSettlementRunRequest) Reset() {
 	*x = GetSettlementRunRequest{}
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[7]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +984,7 @@ func (x *GetSettlementRunRequest) String() string {
 func (*GetSettlementRunRequest) ProtoMessage() {}
 
 func (x *GetSettlementRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[7]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +997,7 @@ func (x *GetSettlementRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettlementRunRequest.ProtoReflect.Descriptor instead.
 func (*GetSettlementRunRequest) Descriptor() ([]byte, []int) {
-	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{7}
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetSettlementRunRequest) GetRunId() string {
@@ -906,7 +1018,7 @@ type GetSettlementRunResponse struct {
 
 func (x *GetSettlementRunResponse) Reset() {
 	*x = GetSettlementRunResponse{}
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[8]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1030,7 @@ func (x *GetSettlementRunResponse) String() string {
 func (*GetSettlementRunResponse) ProtoMessage() {}
 
 func (x *GetSettlementRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[8]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1043,7 @@ func (x *GetSettlementRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettlementRunResponse.ProtoReflect.Descriptor instead.
 func (*GetSettlementRunResponse) Descriptor() ([]byte, []int) {
-	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{8}
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetSettlementRunResponse) GetRun() *SettlementRun {
@@ -957,7 +1069,7 @@ type ListSettlementRunsRequest struct {
 
 func (x *ListSettlementRunsRequest) Reset() {
 	*x = ListSettlementRunsRequest{}
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[9]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1081,7 @@ func (x *ListSettlementRunsRequest) String() string {
 func (*ListSettlementRunsRequest) ProtoMessage() {}
 
 func (x *ListSettlementRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[9]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1094,7 @@ func (x *ListSettlementRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSettlementRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListSettlementRunsRequest) Descriptor() ([]byte, []int) {
-	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{9}
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListSettlementRunsRequest) GetBusinessDate() string {
@@ -1019,7 +1131,7 @@ type ListSettlementRunsResponse struct {
 
 func (x *ListSettlementRunsResponse) Reset() {
 	*x = ListSettlementRunsResponse{}
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[10]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1143,7 @@ func (x *ListSettlementRunsResponse) String() string {
 func (*ListSettlementRunsResponse) ProtoMessage() {}
 
 func (x *ListSettlementRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[10]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1156,7 @@ func (x *ListSettlementRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSettlementRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListSettlementRunsResponse) Descriptor() ([]byte, []int) {
-	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{10}
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListSettlementRunsResponse) GetRuns() []*SettlementRun {
@@ -1079,7 +1191,7 @@ type ListDiscrepanciesRequest struct {
 
 func (x *ListDiscrepanciesRequest) Reset() {
 	*x = ListDiscrepanciesRequest{}
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[11]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1203,7 @@ func (x *ListDiscrepanciesRequest) String() string {
 func (*ListDiscrepanciesRequest) ProtoMessage() {}
 
 func (x *ListDiscrepanciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[11]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1216,7 @@ func (x *ListDiscrepanciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDiscrepanciesRequest.ProtoReflect.Descriptor instead.
 func (*ListDiscrepanciesRequest) Descriptor() ([]byte, []int) {
-	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{11}
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListDiscrepanciesRequest) GetRunId() string {
@@ -1148,7 +1260,7 @@ type ListDiscrepanciesResponse struct {
 
 func (x *ListDiscrepanciesResponse) Reset() {
 	*x = ListDiscrepanciesResponse{}
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[12]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1272,7 @@ func (x *ListDiscrepanciesResponse) String() string {
 func (*ListDiscrepanciesResponse) ProtoMessage() {}
 
 func (x *ListDiscrepanciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[12]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1285,7 @@ func (x *ListDiscrepanciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDiscrepanciesResponse.ProtoReflect.Descriptor instead.
 func (*ListDiscrepanciesResponse) Descriptor() ([]byte, []int) {
-	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{12}
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListDiscrepanciesResponse) GetDiscrepancies() []*Discrepancy {
@@ -1203,7 +1315,7 @@ type NoteDiscrepancyRequest struct {
 
 func (x *NoteDiscrepancyRequest) Reset() {
 	*x = NoteDiscrepancyRequest{}
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[13]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1327,7 @@ func (x *NoteDiscrepancyRequest) String() string {
 func (*NoteDiscrepancyRequest) ProtoMessage() {}
 
 func (x *NoteDiscrepancyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[13]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1340,7 @@ func (x *NoteDiscrepancyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteDiscrepancyRequest.ProtoReflect.Descriptor instead.
 func (*NoteDiscrepancyRequest) Descriptor() ([]byte, []int) {
-	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{13}
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NoteDiscrepancyRequest) GetDiscrepancyId() string {
@@ -1256,7 +1368,7 @@ type NoteDiscrepancyResponse struct {
 
 func (x *NoteDiscrepancyResponse) Reset() {
 	*x = NoteDiscrepancyResponse{}
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[14]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1380,7 @@ func (x *NoteDiscrepancyResponse) String() string {
 func (*NoteDiscrepancyResponse) ProtoMessage() {}
 
 func (x *NoteDiscrepancyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[14]
+	mi := &file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1393,7 @@ func (x *NoteDiscrepancyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteDiscrepancyResponse.ProtoReflect.Descriptor instead.
 func (*NoteDiscrepancyResponse) Descriptor() ([]byte, []int) {
-	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{14}
+	return file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NoteDiscrepancyResponse) GetDiscrepancy() *Discrepancy {
@@ -1312,7 +1424,14 @@ const file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDesc = "" +
 	"\x06before\x18\x01 \x01(\x0e2$.gwanmun.ledger.v1.TransactionStatusR\x06before\x12:\n" +
 	"\x05after\x18\x02 \x01(\x0e2$.gwanmun.ledger.v1.TransactionStatusR\x05after\x12?\n" +
 	"\x05steps\x18\x03 \x03(\v2).gwanmun.reconciliation.v1.ResolutionStepR\x05steps\x12@\n" +
-	"\vtransaction\x18\x04 \x01(\v2\x1e.gwanmun.ledger.v1.TransactionR\vtransaction\"\xc7\x04\n" +
+	"\vtransaction\x18\x04 \x01(\v2\x1e.gwanmun.ledger.v1.TransactionR\vtransaction\"\xca\x01\n" +
+	"\x18SettleTransactionRequest\x12>\n" +
+	"\x0etransaction_id\x18\x01 \x01(\tB\x17\xbaH\x14r\x122\x10^GWMNU[0-9]{17}$R\rtransactionId\x12J\n" +
+	"\x06status\x18\x02 \x01(\x0e2$.gwanmun.ledger.v1.TransactionStatusB\f\xbaH\t\x82\x01\x06\x18\x02\x18\x03\x18\x05R\x06status\x12\"\n" +
+	"\x06reason\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06reason\"]\n" +
+	"\x19SettleTransactionResponse\x12@\n" +
+	"\vtransaction\x18\x01 \x01(\v2\x1e.gwanmun.ledger.v1.TransactionR\vtransaction\"\xc7\x04\n" +
 	"\rSettlementRun\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12#\n" +
 	"\rbusiness_date\x18\x02 \x01(\tR\fbusinessDate\x129\n" +
@@ -1401,9 +1520,10 @@ const file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDesc = "" +
 	"\x1dDISCREPANCY_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16DISCREPANCY_STATE_OPEN\x10\x01\x12\x1b\n" +
 	"\x17DISCREPANCY_STATE_NOTED\x10\x02\x12\x1c\n" +
-	"\x18DISCREPANCY_STATE_CLOSED\x10\x032\x8a\x06\n" +
+	"\x18DISCREPANCY_STATE_CLOSED\x10\x032\x8a\a\n" +
 	"\x15ReconciliationService\x12\x81\x01\n" +
-	"\x12ResolveTransaction\x124.gwanmun.reconciliation.v1.ResolveTransactionRequest\x1a5.gwanmun.reconciliation.v1.ResolveTransactionResponse\x12r\n" +
+	"\x12ResolveTransaction\x124.gwanmun.reconciliation.v1.ResolveTransactionRequest\x1a5.gwanmun.reconciliation.v1.ResolveTransactionResponse\x12~\n" +
+	"\x11SettleTransaction\x123.gwanmun.reconciliation.v1.SettleTransactionRequest\x1a4.gwanmun.reconciliation.v1.SettleTransactionResponse\x12r\n" +
 	"\rRunSettlement\x12/.gwanmun.reconciliation.v1.RunSettlementRequest\x1a0.gwanmun.reconciliation.v1.RunSettlementResponse\x12{\n" +
 	"\x10GetSettlementRun\x122.gwanmun.reconciliation.v1.GetSettlementRunRequest\x1a3.gwanmun.reconciliation.v1.GetSettlementRunResponse\x12\x81\x01\n" +
 	"\x12ListSettlementRuns\x124.gwanmun.reconciliation.v1.ListSettlementRunsRequest\x1a5.gwanmun.reconciliation.v1.ListSettlementRunsResponse\x12~\n" +
@@ -1424,7 +1544,7 @@ func file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDescGZIP() [
 }
 
 var file_gwanmun_reconciliation_v1_reconciliation_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_gwanmun_reconciliation_v1_reconciliation_service_proto_goTypes = []any{
 	(RunState)(0),                      // 0: gwanmun.reconciliation.v1.RunState
 	(DiscrepancyClass)(0),              // 1: gwanmun.reconciliation.v1.DiscrepancyClass
@@ -1432,58 +1552,64 @@ var file_gwanmun_reconciliation_v1_reconciliation_service_proto_goTypes = []any{
 	(*ResolveTransactionRequest)(nil),  // 3: gwanmun.reconciliation.v1.ResolveTransactionRequest
 	(*ResolutionStep)(nil),             // 4: gwanmun.reconciliation.v1.ResolutionStep
 	(*ResolveTransactionResponse)(nil), // 5: gwanmun.reconciliation.v1.ResolveTransactionResponse
-	(*SettlementRun)(nil),              // 6: gwanmun.reconciliation.v1.SettlementRun
-	(*Discrepancy)(nil),                // 7: gwanmun.reconciliation.v1.Discrepancy
-	(*RunSettlementRequest)(nil),       // 8: gwanmun.reconciliation.v1.RunSettlementRequest
-	(*RunSettlementResponse)(nil),      // 9: gwanmun.reconciliation.v1.RunSettlementResponse
-	(*GetSettlementRunRequest)(nil),    // 10: gwanmun.reconciliation.v1.GetSettlementRunRequest
-	(*GetSettlementRunResponse)(nil),   // 11: gwanmun.reconciliation.v1.GetSettlementRunResponse
-	(*ListSettlementRunsRequest)(nil),  // 12: gwanmun.reconciliation.v1.ListSettlementRunsRequest
-	(*ListSettlementRunsResponse)(nil), // 13: gwanmun.reconciliation.v1.ListSettlementRunsResponse
-	(*ListDiscrepanciesRequest)(nil),   // 14: gwanmun.reconciliation.v1.ListDiscrepanciesRequest
-	(*ListDiscrepanciesResponse)(nil),  // 15: gwanmun.reconciliation.v1.ListDiscrepanciesResponse
-	(*NoteDiscrepancyRequest)(nil),     // 16: gwanmun.reconciliation.v1.NoteDiscrepancyRequest
-	(*NoteDiscrepancyResponse)(nil),    // 17: gwanmun.reconciliation.v1.NoteDiscrepancyResponse
-	(v1.TransactionStatus)(0),          // 18: gwanmun.ledger.v1.TransactionStatus
-	(*v1.Transaction)(nil),             // 19: gwanmun.ledger.v1.Transaction
-	(*timestamppb.Timestamp)(nil),      // 20: google.protobuf.Timestamp
+	(*SettleTransactionRequest)(nil),   // 6: gwanmun.reconciliation.v1.SettleTransactionRequest
+	(*SettleTransactionResponse)(nil),  // 7: gwanmun.reconciliation.v1.SettleTransactionResponse
+	(*SettlementRun)(nil),              // 8: gwanmun.reconciliation.v1.SettlementRun
+	(*Discrepancy)(nil),                // 9: gwanmun.reconciliation.v1.Discrepancy
+	(*RunSettlementRequest)(nil),       // 10: gwanmun.reconciliation.v1.RunSettlementRequest
+	(*RunSettlementResponse)(nil),      // 11: gwanmun.reconciliation.v1.RunSettlementResponse
+	(*GetSettlementRunRequest)(nil),    // 12: gwanmun.reconciliation.v1.GetSettlementRunRequest
+	(*GetSettlementRunResponse)(nil),   // 13: gwanmun.reconciliation.v1.GetSettlementRunResponse
+	(*ListSettlementRunsRequest)(nil),  // 14: gwanmun.reconciliation.v1.ListSettlementRunsRequest
+	(*ListSettlementRunsResponse)(nil), // 15: gwanmun.reconciliation.v1.ListSettlementRunsResponse
+	(*ListDiscrepanciesRequest)(nil),   // 16: gwanmun.reconciliation.v1.ListDiscrepanciesRequest
+	(*ListDiscrepanciesResponse)(nil),  // 17: gwanmun.reconciliation.v1.ListDiscrepanciesResponse
+	(*NoteDiscrepancyRequest)(nil),     // 18: gwanmun.reconciliation.v1.NoteDiscrepancyRequest
+	(*NoteDiscrepancyResponse)(nil),    // 19: gwanmun.reconciliation.v1.NoteDiscrepancyResponse
+	(v1.TransactionStatus)(0),          // 20: gwanmun.ledger.v1.TransactionStatus
+	(*v1.Transaction)(nil),             // 21: gwanmun.ledger.v1.Transaction
+	(*timestamppb.Timestamp)(nil),      // 22: google.protobuf.Timestamp
 }
 var file_gwanmun_reconciliation_v1_reconciliation_service_proto_depIdxs = []int32{
-	18, // 0: gwanmun.reconciliation.v1.ResolveTransactionResponse.before:type_name -> gwanmun.ledger.v1.TransactionStatus
-	18, // 1: gwanmun.reconciliation.v1.ResolveTransactionResponse.after:type_name -> gwanmun.ledger.v1.TransactionStatus
+	20, // 0: gwanmun.reconciliation.v1.ResolveTransactionResponse.before:type_name -> gwanmun.ledger.v1.TransactionStatus
+	20, // 1: gwanmun.reconciliation.v1.ResolveTransactionResponse.after:type_name -> gwanmun.ledger.v1.TransactionStatus
 	4,  // 2: gwanmun.reconciliation.v1.ResolveTransactionResponse.steps:type_name -> gwanmun.reconciliation.v1.ResolutionStep
-	19, // 3: gwanmun.reconciliation.v1.ResolveTransactionResponse.transaction:type_name -> gwanmun.ledger.v1.Transaction
-	0,  // 4: gwanmun.reconciliation.v1.SettlementRun.state:type_name -> gwanmun.reconciliation.v1.RunState
-	20, // 5: gwanmun.reconciliation.v1.SettlementRun.started_at:type_name -> google.protobuf.Timestamp
-	20, // 6: gwanmun.reconciliation.v1.SettlementRun.finished_at:type_name -> google.protobuf.Timestamp
-	1,  // 7: gwanmun.reconciliation.v1.Discrepancy.class:type_name -> gwanmun.reconciliation.v1.DiscrepancyClass
-	2,  // 8: gwanmun.reconciliation.v1.Discrepancy.state:type_name -> gwanmun.reconciliation.v1.DiscrepancyState
-	18, // 9: gwanmun.reconciliation.v1.Discrepancy.ledger_status:type_name -> gwanmun.ledger.v1.TransactionStatus
-	20, // 10: gwanmun.reconciliation.v1.Discrepancy.found_at:type_name -> google.protobuf.Timestamp
-	20, // 11: gwanmun.reconciliation.v1.Discrepancy.closed_at:type_name -> google.protobuf.Timestamp
-	6,  // 12: gwanmun.reconciliation.v1.RunSettlementResponse.run:type_name -> gwanmun.reconciliation.v1.SettlementRun
-	6,  // 13: gwanmun.reconciliation.v1.GetSettlementRunResponse.run:type_name -> gwanmun.reconciliation.v1.SettlementRun
-	6,  // 14: gwanmun.reconciliation.v1.ListSettlementRunsResponse.runs:type_name -> gwanmun.reconciliation.v1.SettlementRun
-	2,  // 15: gwanmun.reconciliation.v1.ListDiscrepanciesRequest.state:type_name -> gwanmun.reconciliation.v1.DiscrepancyState
-	7,  // 16: gwanmun.reconciliation.v1.ListDiscrepanciesResponse.discrepancies:type_name -> gwanmun.reconciliation.v1.Discrepancy
-	7,  // 17: gwanmun.reconciliation.v1.NoteDiscrepancyResponse.discrepancy:type_name -> gwanmun.reconciliation.v1.Discrepancy
-	3,  // 18: gwanmun.reconciliation.v1.ReconciliationService.ResolveTransaction:input_type -> gwanmun.reconciliation.v1.ResolveTransactionRequest
-	8,  // 19: gwanmun.reconciliation.v1.ReconciliationService.RunSettlement:input_type -> gwanmun.reconciliation.v1.RunSettlementRequest
-	10, // 20: gwanmun.reconciliation.v1.ReconciliationService.GetSettlementRun:input_type -> gwanmun.reconciliation.v1.GetSettlementRunRequest
-	12, // 21: gwanmun.reconciliation.v1.ReconciliationService.ListSettlementRuns:input_type -> gwanmun.reconciliation.v1.ListSettlementRunsRequest
-	14, // 22: gwanmun.reconciliation.v1.ReconciliationService.ListDiscrepancies:input_type -> gwanmun.reconciliation.v1.ListDiscrepanciesRequest
-	16, // 23: gwanmun.reconciliation.v1.ReconciliationService.NoteDiscrepancy:input_type -> gwanmun.reconciliation.v1.NoteDiscrepancyRequest
-	5,  // 24: gwanmun.reconciliation.v1.ReconciliationService.ResolveTransaction:output_type -> gwanmun.reconciliation.v1.ResolveTransactionResponse
-	9,  // 25: gwanmun.reconciliation.v1.ReconciliationService.RunSettlement:output_type -> gwanmun.reconciliation.v1.RunSettlementResponse
-	11, // 26: gwanmun.reconciliation.v1.ReconciliationService.GetSettlementRun:output_type -> gwanmun.reconciliation.v1.GetSettlementRunResponse
-	13, // 27: gwanmun.reconciliation.v1.ReconciliationService.ListSettlementRuns:output_type -> gwanmun.reconciliation.v1.ListSettlementRunsResponse
-	15, // 28: gwanmun.reconciliation.v1.ReconciliationService.ListDiscrepancies:output_type -> gwanmun.reconciliation.v1.ListDiscrepanciesResponse
-	17, // 29: gwanmun.reconciliation.v1.ReconciliationService.NoteDiscrepancy:output_type -> gwanmun.reconciliation.v1.NoteDiscrepancyResponse
-	24, // [24:30] is the sub-list for method output_type
-	18, // [18:24] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	21, // 3: gwanmun.reconciliation.v1.ResolveTransactionResponse.transaction:type_name -> gwanmun.ledger.v1.Transaction
+	20, // 4: gwanmun.reconciliation.v1.SettleTransactionRequest.status:type_name -> gwanmun.ledger.v1.TransactionStatus
+	21, // 5: gwanmun.reconciliation.v1.SettleTransactionResponse.transaction:type_name -> gwanmun.ledger.v1.Transaction
+	0,  // 6: gwanmun.reconciliation.v1.SettlementRun.state:type_name -> gwanmun.reconciliation.v1.RunState
+	22, // 7: gwanmun.reconciliation.v1.SettlementRun.started_at:type_name -> google.protobuf.Timestamp
+	22, // 8: gwanmun.reconciliation.v1.SettlementRun.finished_at:type_name -> google.protobuf.Timestamp
+	1,  // 9: gwanmun.reconciliation.v1.Discrepancy.class:type_name -> gwanmun.reconciliation.v1.DiscrepancyClass
+	2,  // 10: gwanmun.reconciliation.v1.Discrepancy.state:type_name -> gwanmun.reconciliation.v1.DiscrepancyState
+	20, // 11: gwanmun.reconciliation.v1.Discrepancy.ledger_status:type_name -> gwanmun.ledger.v1.TransactionStatus
+	22, // 12: gwanmun.reconciliation.v1.Discrepancy.found_at:type_name -> google.protobuf.Timestamp
+	22, // 13: gwanmun.reconciliation.v1.Discrepancy.closed_at:type_name -> google.protobuf.Timestamp
+	8,  // 14: gwanmun.reconciliation.v1.RunSettlementResponse.run:type_name -> gwanmun.reconciliation.v1.SettlementRun
+	8,  // 15: gwanmun.reconciliation.v1.GetSettlementRunResponse.run:type_name -> gwanmun.reconciliation.v1.SettlementRun
+	8,  // 16: gwanmun.reconciliation.v1.ListSettlementRunsResponse.runs:type_name -> gwanmun.reconciliation.v1.SettlementRun
+	2,  // 17: gwanmun.reconciliation.v1.ListDiscrepanciesRequest.state:type_name -> gwanmun.reconciliation.v1.DiscrepancyState
+	9,  // 18: gwanmun.reconciliation.v1.ListDiscrepanciesResponse.discrepancies:type_name -> gwanmun.reconciliation.v1.Discrepancy
+	9,  // 19: gwanmun.reconciliation.v1.NoteDiscrepancyResponse.discrepancy:type_name -> gwanmun.reconciliation.v1.Discrepancy
+	3,  // 20: gwanmun.reconciliation.v1.ReconciliationService.ResolveTransaction:input_type -> gwanmun.reconciliation.v1.ResolveTransactionRequest
+	6,  // 21: gwanmun.reconciliation.v1.ReconciliationService.SettleTransaction:input_type -> gwanmun.reconciliation.v1.SettleTransactionRequest
+	10, // 22: gwanmun.reconciliation.v1.ReconciliationService.RunSettlement:input_type -> gwanmun.reconciliation.v1.RunSettlementRequest
+	12, // 23: gwanmun.reconciliation.v1.ReconciliationService.GetSettlementRun:input_type -> gwanmun.reconciliation.v1.GetSettlementRunRequest
+	14, // 24: gwanmun.reconciliation.v1.ReconciliationService.ListSettlementRuns:input_type -> gwanmun.reconciliation.v1.ListSettlementRunsRequest
+	16, // 25: gwanmun.reconciliation.v1.ReconciliationService.ListDiscrepancies:input_type -> gwanmun.reconciliation.v1.ListDiscrepanciesRequest
+	18, // 26: gwanmun.reconciliation.v1.ReconciliationService.NoteDiscrepancy:input_type -> gwanmun.reconciliation.v1.NoteDiscrepancyRequest
+	5,  // 27: gwanmun.reconciliation.v1.ReconciliationService.ResolveTransaction:output_type -> gwanmun.reconciliation.v1.ResolveTransactionResponse
+	7,  // 28: gwanmun.reconciliation.v1.ReconciliationService.SettleTransaction:output_type -> gwanmun.reconciliation.v1.SettleTransactionResponse
+	11, // 29: gwanmun.reconciliation.v1.ReconciliationService.RunSettlement:output_type -> gwanmun.reconciliation.v1.RunSettlementResponse
+	13, // 30: gwanmun.reconciliation.v1.ReconciliationService.GetSettlementRun:output_type -> gwanmun.reconciliation.v1.GetSettlementRunResponse
+	15, // 31: gwanmun.reconciliation.v1.ReconciliationService.ListSettlementRuns:output_type -> gwanmun.reconciliation.v1.ListSettlementRunsResponse
+	17, // 32: gwanmun.reconciliation.v1.ReconciliationService.ListDiscrepancies:output_type -> gwanmun.reconciliation.v1.ListDiscrepanciesResponse
+	19, // 33: gwanmun.reconciliation.v1.ReconciliationService.NoteDiscrepancy:output_type -> gwanmun.reconciliation.v1.NoteDiscrepancyResponse
+	27, // [27:34] is the sub-list for method output_type
+	20, // [20:27] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_gwanmun_reconciliation_v1_reconciliation_service_proto_init() }
@@ -1491,15 +1617,15 @@ func file_gwanmun_reconciliation_v1_reconciliation_service_proto_init() {
 	if File_gwanmun_reconciliation_v1_reconciliation_service_proto != nil {
 		return
 	}
-	file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[9].OneofWrappers = []any{}
 	file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[11].OneofWrappers = []any{}
+	file_gwanmun_reconciliation_v1_reconciliation_service_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDesc), len(file_gwanmun_reconciliation_v1_reconciliation_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

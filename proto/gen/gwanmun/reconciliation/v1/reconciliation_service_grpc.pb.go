@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	ReconciliationService_ResolveTransaction_FullMethodName = "/gwanmun.reconciliation.v1.ReconciliationService/ResolveTransaction"
+	ReconciliationService_SettleTransaction_FullMethodName  = "/gwanmun.reconciliation.v1.ReconciliationService/SettleTransaction"
 	ReconciliationService_RunSettlement_FullMethodName      = "/gwanmun.reconciliation.v1.ReconciliationService/RunSettlement"
 	ReconciliationService_GetSettlementRun_FullMethodName   = "/gwanmun.reconciliation.v1.ReconciliationService/GetSettlementRun"
 	ReconciliationService_ListSettlementRuns_FullMethodName = "/gwanmun.reconciliation.v1.ReconciliationService/ListSettlementRuns"
@@ -38,11 +39,23 @@ const (
 type ReconciliationServiceClient interface {
 	// ResolveTransaction asks the core about one UNKNOWN transaction now, as the
 	// sweep would, and answers with every step. On a final transaction it does
-	// nothing: before equals after. It is OK whether or not the transaction
-	// became final.
+	// nothing: before equals after; but a net cancel that is owed since an operator
+	// settled it is sent. It is OK whether or not the transaction became final.
 	// Errors: INVALID_REQUEST, TRANSACTION_NOT_FOUND, LEDGER_UNAVAILABLE,
 	// INTERNAL.
 	ResolveTransaction(ctx context.Context, in *ResolveTransactionRequest, opts ...grpc.CallOption) (*ResolveTransactionResponse, error)
+	// SettleTransaction makes a payment that needs review final, on the word of the
+	// operator who calls: what cannot be learned from the core in telegrams was
+	// learned in another way. FAILED and CANCELED are decisions to cancel: the core
+	// is told so (0420) until it answers, though the transaction is final; but never
+	// about an ID that it has answered 0094 to. Should it turn out to have moved the
+	// money of a FAILED payment, that is alarmed and stored as a discrepancy.
+	// The same settlement again, reason included, answers with the transaction as it
+	// is and changes nothing.
+	// Errors: INVALID_REQUEST, TRANSACTION_NOT_FOUND, ILLEGAL_STATE (it is not
+	// UNKNOWN, it does not need review, or it was decided to cancel it and SUCCESS
+	// is asked for), LEDGER_UNAVAILABLE.
+	SettleTransaction(ctx context.Context, in *SettleTransactionRequest, opts ...grpc.CallOption) (*SettleTransactionResponse, error)
 	// RunSettlement begins to compare the ledger with the core's book of one
 	// business day, and answers at once with the run; GetSettlementRun shows how
 	// far it is. If a run of that day is live, in whichever instance, it answers
@@ -84,6 +97,16 @@ func (c *reconciliationServiceClient) ResolveTransaction(ctx context.Context, in
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResolveTransactionResponse)
 	err := c.cc.Invoke(ctx, ReconciliationService_ResolveTransaction_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *reconciliationServiceClient) SettleTransaction(ctx context.Context, in *SettleTransactionRequest, opts ...grpc.CallOption) (*SettleTransactionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SettleTransactionResponse)
+	err := c.cc.Invoke(ctx, ReconciliationService_SettleTransaction_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -148,11 +171,23 @@ func (c *reconciliationServiceClient) NoteDiscrepancy(ctx context.Context, in *N
 type ReconciliationServiceServer interface {
 	// ResolveTransaction asks the core about one UNKNOWN transaction now, as the
 	// sweep would, and answers with every step. On a final transaction it does
-	// nothing: before equals after. It is OK whether or not the transaction
-	// became final.
+	// nothing: before equals after; but a net cancel that is owed since an operator
+	// settled it is sent. It is OK whether or not the transaction became final.
 	// Errors: INVALID_REQUEST, TRANSACTION_NOT_FOUND, LEDGER_UNAVAILABLE,
 	// INTERNAL.
 	ResolveTransaction(context.Context, *ResolveTransactionRequest) (*ResolveTransactionResponse, error)
+	// SettleTransaction makes a payment that needs review final, on the word of the
+	// operator who calls: what cannot be learned from the core in telegrams was
+	// learned in another way. FAILED and CANCELED are decisions to cancel: the core
+	// is told so (0420) until it answers, though the transaction is final; but never
+	// about an ID that it has answered 0094 to. Should it turn out to have moved the
+	// money of a FAILED payment, that is alarmed and stored as a discrepancy.
+	// The same settlement again, reason included, answers with the transaction as it
+	// is and changes nothing.
+	// Errors: INVALID_REQUEST, TRANSACTION_NOT_FOUND, ILLEGAL_STATE (it is not
+	// UNKNOWN, it does not need review, or it was decided to cancel it and SUCCESS
+	// is asked for), LEDGER_UNAVAILABLE.
+	SettleTransaction(context.Context, *SettleTransactionRequest) (*SettleTransactionResponse, error)
 	// RunSettlement begins to compare the ledger with the core's book of one
 	// business day, and answers at once with the run; GetSettlementRun shows how
 	// far it is. If a run of that day is live, in whichever instance, it answers
@@ -192,6 +227,9 @@ type UnimplementedReconciliationServiceServer struct{}
 
 func (UnimplementedReconciliationServiceServer) ResolveTransaction(context.Context, *ResolveTransactionRequest) (*ResolveTransactionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolveTransaction not implemented")
+}
+func (UnimplementedReconciliationServiceServer) SettleTransaction(context.Context, *SettleTransactionRequest) (*SettleTransactionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SettleTransaction not implemented")
 }
 func (UnimplementedReconciliationServiceServer) RunSettlement(context.Context, *RunSettlementRequest) (*RunSettlementResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RunSettlement not implemented")
@@ -243,6 +281,24 @@ func _ReconciliationService_ResolveTransaction_Handler(srv interface{}, ctx cont
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ReconciliationServiceServer).ResolveTransaction(ctx, req.(*ResolveTransactionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ReconciliationService_SettleTransaction_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SettleTransactionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReconciliationServiceServer).SettleTransaction(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReconciliationService_SettleTransaction_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReconciliationServiceServer).SettleTransaction(ctx, req.(*SettleTransactionRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -347,6 +403,10 @@ var ReconciliationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResolveTransaction",
 			Handler:    _ReconciliationService_ResolveTransaction_Handler,
+		},
+		{
+			MethodName: "SettleTransaction",
+			Handler:    _ReconciliationService_SettleTransaction_Handler,
 		},
 		{
 			MethodName: "RunSettlement",
