@@ -5,7 +5,9 @@ package otlptest
 import (
 	"context"
 	"encoding/hex"
+	"encoding/pem"
 	"net"
+	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	commonv1 "go.opentelemetry.io/proto/otlp/common/v1"
 	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -47,12 +50,27 @@ type Collector struct {
 // Start starts a collector on loopback that ends with the test.
 func Start(t testing.TB) *Collector {
 	t.Helper()
+	return start(t)
+}
+
+// StartTLS is Start for a collector that speaks TLS, and returns whom to trust, in
+// PEM.
+func StartTLS(t testing.TB) (c *Collector, authority []byte) {
+	t.Helper()
+	certified := httptest.NewTLSServer(nil) // its certificate is all that is used of it
+	certified.Close()
+	c = start(t, grpc.Creds(credentials.NewServerTLSFromCert(&certified.TLS.Certificates[0])))
+	return c, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw})
+}
+
+func start(t testing.TB, options ...grpc.ServerOption) *Collector {
+	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &Collector{address: listener.Addr().String(), changed: make(chan struct{})}
-	server := grpc.NewServer()
+	server := grpc.NewServer(options...)
 	collectorv1.RegisterTraceServiceServer(server, c)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()

@@ -106,11 +106,11 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 	complain := &complaints{logger: o.Logger, now: o.Now}
 	otel.SetErrorHandler(complain)
 	otel.SetLogger(complain.sdkLogger())
-	options := []otlptracegrpc.Option{otlptracegrpc.WithEndpoint(o.Flags.Endpoint)}
-	if !o.Flags.TLS {
-		options = append(options, otlptracegrpc.WithInsecure())
+	scheme := "http://" // as a URL, since that is stronger than OTEL_EXPORTER_OTLP_INSECURE
+	if o.Flags.TLS {
+		scheme = "https://"
 	}
-	exporter, err := otlptracegrpc.New(ctx, options...)
+	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(scheme+o.Flags.Endpoint))
 	if err != nil {
 		return nil, fmt.Errorf("make the exporter of spans: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -28,9 +30,14 @@ const someID = tranid.ID("2026010100000000000001")
 // start is a Tracing that sends to the endpoint, and its log.
 func start(t *testing.T, endpoint string, ratio float64) (*Tracing, *log) {
 	t.Helper()
+	return startWith(t, Flags{Endpoint: endpoint, Ratio: ratio})
+}
+
+func startWith(t *testing.T, flags Flags) (*Tracing, *log) {
+	t.Helper()
 	out := &log{}
 	traces, err := New(t.Context(), Options{
-		Flags: Flags{Endpoint: endpoint, Ratio: ratio}, Service: "payment", Instance: "payment-1",
+		Flags: flags, Service: "payment", Instance: "payment-1",
 		Logger: slog.New(slog.NewJSONHandler(out, nil)), Registry: prometheus.NewRegistry(), Now: time.Now,
 	})
 	if err != nil {
@@ -82,6 +89,37 @@ func TestShutdown_SendsWhatWaits(t *testing.T) {
 	}
 	if out.count("lost") != 0 {
 		t.Error("something is said to be lost")
+	}
+}
+
+func TestTLS_IsSpokenWhereTheFlagSaysSo(t *testing.T) {
+	collector, authority := otlptest.StartTLS(t)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, authority, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", file)
+	t.Setenv("OTEL_EXPORTER_OTLP_INSECURE", "true") // the flag says otherwise
+	traces, _ := startWith(t, Flags{Endpoint: collector.Addr(), Ratio: 1, TLS: true})
+	_, root := traces.Tracer().Start(t.Context(), "in private")
+	root.End()
+	traces.Shutdown(t.Context())
+	if spans := collector.Spans(); len(spans) != 1 {
+		t.Errorf("spans are %+v", spans)
+	}
+}
+
+func TestTLS_NothingLeavesInTheClearForACollectorThatSpeaksNone(t *testing.T) {
+	collector := otlptest.Start(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_INSECURE", "true")
+	traces, out := startWith(t, Flags{Endpoint: collector.Addr(), Ratio: 1, TLS: true})
+	_, root := traces.Tracer().Start(t.Context(), "in private")
+	root.End()
+	budget, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	traces.Shutdown(budget)
+	if spans := collector.Spans(); len(spans) != 0 || out.count("spans lost") != 1 {
+		t.Errorf("spans are %+v, the log is %s", spans, out.text.String())
 	}
 }
 
