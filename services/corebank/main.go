@@ -29,13 +29,15 @@ type config struct {
 	Server  rpcserver.Flags `embed:""`
 	Tracing tracing.Flags   `embed:""`
 
-	FrameAddr   string        `default:"127.0.0.1:9099" help:"Where to speak telegrams; port 0 takes a free one." name:"frame-addr" type:"hostport"`
-	ListingAddr string        `default:"127.0.0.1:9097" help:"Where to answer listings; port 0 takes a free one." name:"listing-addr" type:"hostport"`
-	BookDSN     string        `default:"sqlite:var/book.db" help:"The bank's own book, sqlite:PATH; made if there is none." name:"book-dsn"`
-	CoreFences  bool          `default:"true" help:"Refuse for ever a payment that was net-canceled before it came." name:"core-fences" negatable:""`
-	Dedupe      bool          `default:"true" help:"Refuse a payment under an ID that was used; off, it debits again." name:"dedupe" negatable:""`
-	CoreTLS     bool          `help:"Speak TLS on the ports of telegrams and listings too, with --tls-cert and --tls-key." name:"core-tls"`
-	LateAnswer  time.Duration `default:"5s" help:"How late the accounts 99999999999999 and 55555555555555 are." name:"late-answer" type:"positive"`
+	FrameAddr   string                `default:"127.0.0.1:9099" help:"Where to speak telegrams; port 0 takes a free one." name:"frame-addr" type:"hostport"`
+	ListingAddr string                `default:"127.0.0.1:9097" help:"Where to answer listings; port 0 takes a free one." name:"listing-addr" type:"hostport"`
+	BookDSN     string                `default:"sqlite:var/book.db" help:"The bank's own book, sqlite:PATH; made if there is none." name:"book-dsn"`
+	CoreFences  bool                  `default:"true" help:"Refuse for ever a payment that was net-canceled before it came." name:"core-fences" negatable:""`
+	Dedupe      bool                  `default:"true" help:"Refuse a payment under an ID that was used; off, it debits again." name:"dedupe" negatable:""`
+	CoreTLS     bool                  `help:"Speak TLS on the ports of telegrams and listings too, with --tls-cert and --tls-key." name:"core-tls"`
+	Callback    grpcapi.CallbackFlags `embed:"" prefix:"callback-"`
+
+	LateAnswer time.Duration `default:"5s" help:"How late the accounts 99999999999999 and 55555555555555 are." name:"late-answer" type:"positive"`
 }
 
 // Validate is called when the flags are read.
@@ -46,7 +48,7 @@ func (c *config) Validate() error {
 	if c.CoreTLS && c.Server.TLSCert == "" {
 		return errors.New("--core-tls needs --tls-cert and --tls-key")
 	}
-	return errors.Join(c.Server.Validate(), c.Tracing.Validate())
+	return errors.Join(c.Server.Validate(), c.Tracing.Validate(), c.Callback.Validate())
 }
 
 func main() { cmdline.Main(run) }
@@ -84,6 +86,10 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 	if err != nil {
 		return err
 	}
+	callback, err := grpcapi.NewCallback(cfg.Callback, logger)
+	if err != nil {
+		return err
+	}
 	faults := simulator.NewFaults()
 	server, err := rpcserver.New(rpcserver.Options{
 		Flags: cfg.Server, Logger: logger, Registry: registry, Tracer: traces.Provider(),
@@ -106,7 +112,11 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	link := simulator.NewServer(bank, simulator.Options{LateAnswer: cfg.LateAnswer, Faults: faults, Logger: logger, Tracer: traces.Tracer()})
+	link := simulator.NewServer(bank, simulator.Options{
+		LateAnswer: cfg.LateAnswer, Faults: faults, Logger: logger, Tracer: traces.Tracer(), Late: callback,
+	})
+	calling := make(chan struct{})
+	go func() { defer close(calling); callback.Run(ctx) }()
 	linkEnded := make(chan error, 1)
 	go func() {
 		defer cancel()
@@ -118,6 +128,7 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer done()
 	err = errors.Join(served, shutdown(stopping, server, linkEnded))
+	<-calling // a call is given up when ctx is done
 	traces.Shutdown(stopping)
 	return cmdline.Stopped(ctx, logger, err)
 }

@@ -162,10 +162,13 @@ func TestHelp_ListsEveryFlag(t *testing.T) {
 	promised := map[string][]string{
 		"payment":    append(slices.Clone(ledger), "deadline", "send-window", "min-deadline", "adopt-margin"),
 		"reconciler": append(slices.Clone(ledger), "sweep-interval", "max-attempts", "core-fences", "late-window", "lease", "listing-addr", "settlement-at"),
-		"corebank":   append(slices.Clone(all), "frame-addr", "listing-addr", "book-dsn", "core-fences", "dedupe", "late-answer"),
+		"corebank":   append(slices.Clone(all), "frame-addr", "listing-addr", "book-dsn", "core-fences", "dedupe", "late-answer", "callback-addr", "callback-mode"),
 	}
 	noVariable := map[string]bool{"help": true, "version": true}
-	noDefault := map[string]bool{"help": true, "version": true, "config": true, "hash-key": true, "settlement-at": true}
+	noDefault := map[string]bool{
+		"help": true, "version": true, "config": true, "hash-key": true, "settlement-at": true,
+		"callback-addr": true, "callback-key": true, "callback-ca": true,
+	}
 	for _, name := range services {
 		p := runToEnd(t, nil, name, "--help")
 		if p.code != 0 || len(p.log.all()) != 0 {
@@ -182,7 +185,7 @@ func TestHelp_ListsEveryFlag(t *testing.T) {
 			if !noVariable[flag] && !strings.Contains(text, variable+";") && !strings.Contains(text, variable+")") {
 				t.Errorf("%s --help does not tell of %s: %s", name, variable, text)
 			}
-			if !noDefault[flag] && !strings.Contains(text, "default ") {
+			if !noDefault(flag, text) && !strings.Contains(text, "default ") {
 				t.Errorf("%s --help has no default of --%s: %s", name, flag, text)
 			}
 		}

@@ -135,6 +135,10 @@ func (s *Server) serveFrame(ctx context.Context, conn net.Conn, frame []byte, nu
 	ctx, telling := s.begin(ctx, q, p)
 	defer telling.End()
 	s.logFault(ctx, q, p)
+	late := p.late && q.mti == telegram.PaymentRequestMTI
+	if late {
+		s.opts.Late.Begins(q.tranID)
+	}
 	if p.before != nil {
 		if err := p.before(ctx, conn); err != nil {
 			return errors.Join(err, s.bank.abandon(q))
@@ -151,6 +155,9 @@ func (s *Server) serveFrame(ctx context.Context, conn net.Conn, frame []byte, nu
 		if err := p.after(ctx, conn); err != nil {
 			return err
 		}
+	}
+	if late {
+		s.opts.Late.Ends(q.tranID, d.code)
 	}
 	return s.sendAnswer(ctx, conn, p, q, d, out)
 }

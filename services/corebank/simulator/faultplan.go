@@ -44,6 +44,7 @@ func (f Fault) plan() plan {
 	switch f.Action {
 	case FaultDelay, FaultNotFoundWhileQueued:
 		p.at(f.When, pause(f.Delay))
+		p.late = true
 	case FaultClose:
 		p.at(f.When, hangUp)
 	case FaultReset:

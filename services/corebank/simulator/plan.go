@@ -29,6 +29,8 @@ type plan struct {
 	bend bender
 	// send writes the answer; nil writes it whole.
 	send sender
+	// late says that the core will be late with the frame.
+	late bool
 
 	// fault is the ID of the fault that made the plan, and action what it does;
 	// empty for a habit.
@@ -123,11 +125,11 @@ func bendToLetters(_ request, d decision, answer []byte) []byte {
 // them.
 func habits(lateAnswer time.Duration) planner {
 	plans := map[account.Number]plan{
-		mustAccount("99999999999999"): {after: pause(lateAnswer)},
+		mustAccount("99999999999999"): {after: pause(lateAnswer), late: true},
 		mustAccount("88888888888888"): {before: hangUp},
 		mustAccount("77777777777777"): {bend: bendToGarbage},
 		mustAccount("66666666666666"): {bend: bendToLetters},
-		mustAccount("55555555555555"): {before: pause(lateAnswer)},
+		mustAccount("55555555555555"): {before: pause(lateAnswer), late: true},
 		mustAccount("44444444444444"): {after: hangUp},
 		mustAccount("33333333333333"): {send: sendSplit(1, dripGap)},
 		mustAccount("22222222222222"): {refusal: codeFunds},

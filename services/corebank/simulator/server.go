@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
 // Options are the optional knobs of a Server. What is zero is the default.
@@ -36,7 +38,24 @@ type Options struct {
 	Logger *slog.Logger
 	// Tracer begins a span for each telegram. Default: there are none.
 	Tracer trace.Tracer
+	// Late is told of payments that are late. Default: nobody is.
+	Late Late
 }
+
+// Late hears of payments that the core is late with, be it in doing them or in
+// answering: they are what a core calls back about. Its methods return at once.
+type Late interface {
+	// Begins tells of one that has come and will be late.
+	Begins(id tranid.ID)
+	// Ends tells of one that is decided, durably, and about to be answered, whether
+	// or not anybody still waits for the answer.
+	Ends(id tranid.ID, code string)
+}
+
+type unheard struct{}
+
+func (unheard) Begins(tranid.ID)       {}
+func (unheard) Ends(tranid.ID, string) {}
 
 func (o Options) withDefaults() Options {
 	setDefault(&o.LateAnswer, 5*time.Second)
@@ -46,6 +65,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.WriteTimeout, 10*time.Second)
 	if o.Faults == nil {
 		o.Faults = NewFaults()
+	}
+	if o.Late == nil {
+		o.Late = unheard{}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
