@@ -86,7 +86,11 @@ func newSQLite(t testing.TB) *database {
 
 func newPostgreSQL(t testing.TB) *database {
 	t.Helper()
-	dsn := postgrestest.DSN(t)
+	return onPostgreSQL(postgrestest.DSN(t))
+}
+
+// onPostgreSQL is the ledger that a DSN names.
+func onPostgreSQL(dsn string) *database {
 	return &database{
 		kind: "postgresql", dsn: dsn,
 		flags:  []string{"--ledger-dsn=" + dsn, "--hash-key=" + hashKey},

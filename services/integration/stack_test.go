@@ -26,6 +26,9 @@ type stack struct {
 	canary *canary
 	// unsettled is a transaction that no one but an operator makes final.
 	unsettled string
+	// lossy says that a payment service was killed while it may have had rows that
+	// are written behind their answers.
+	lossy bool
 	// payments are all payment services that were started on it.
 	payments []*payment
 }
