@@ -45,6 +45,10 @@ demo: build ## Play the story against the three real binaries and check it
 readme: build ## Play the story and write it into README.md
 	$(BIN)/demo --bin $(BIN) --readme README.md --write
 
+.PHONY: operations-doc
+operations-doc: $(BIN)/grpcurl ## Execute the lines of docs/operations.md and write what they show into it
+	$(GO) test -count=1 ./services/operations -run TestOperations_ -write-page
+
 .PHONY: up
 up: build ## Run the three on their fixed ports until Ctrl-C
 	$(BIN)/demo --bin $(BIN) --up
