@@ -94,15 +94,9 @@ func (s *Store) storeDecisions(tx *gorm.DB, ids []string, events []eventRow) err
 	if len(ids) == 0 {
 		return nil
 	}
-	days := make([]string, len(ids))
-	for i, id := range ids {
-		days[i] = tranid.ID(id).Date().String()
-	}
-	slices.Sort(days)
-	day, dayValue := s.dialect.among("business_date", slices.Compact(days))
-	id, idValue := s.dialect.among("transaction_id", ids)
-	result := tx.Exec("UPDATE transactions SET decision = ? WHERE "+day+" AND "+id+
-		" AND status IS NOT DISTINCT FROM 'UNKNOWN' AND decision = ''", ledger.DecisionCancel.String(), dayValue, idValue)
+	among, values := s.dialect.amongRows(ids)
+	result := tx.Exec("UPDATE transactions SET decision = ? WHERE "+among+
+		" AND status IS NOT DISTINCT FROM 'UNKNOWN' AND decision = ''", append([]any{ledger.DecisionCancel.String()}, values...)...)
 	switch {
 	case result.Error != nil:
 		return result.Error

@@ -126,24 +126,20 @@ func (s *Store) lockRows(tx *gorm.DB, wanted []tranid.ID, read func(*clockedRow)
 // readRows reads rows that are to be changed, in the order of their IDs, and the
 // clock after each was locked.
 func (s *Store) readRows(tx *gorm.DB, wanted []tranid.ID, lock string, read func(*clockedRow)) error {
-	var days, ids []string
+	ids := make([]string, 0, len(wanted))
 	for _, id := range wanted {
-		if day := id.Date(); !day.IsZero() { // PostgreSQL takes what is no day for a mistake
+		if !id.Date().IsZero() { // PostgreSQL takes what is no day for a mistake
 			ids = append(ids, string(id))
-			days = append(days, day.String())
 		}
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	slices.Sort(ids)
-	slices.Sort(days)
-	day, dayValue := s.dialect.among("business_date", slices.Compact(days))
-	id, idValue := s.dialect.among("transaction_id", ids)
+	slices.Sort(ids) // and so their days
+	rows, values := s.dialect.each(columns, ids, lock)
 	query := tx.Raw(`WITH locked AS MATERIALIZED (
-	SELECT `+columns+` FROM transactions WHERE `+day+` AND `+id+`
-	ORDER BY business_date, transaction_id `+lock+`)
-SELECT `+columns+`, ? AS clock FROM locked`, dayValue, idValue, s.dialect.clock(0))
+	`+rows+`)
+SELECT `+columns+`, ? AS clock FROM locked`, append(values, s.dialect.clock(0))...)
 	var row clockedRow
 	return eachRow(query, func() { read(&row) }, append(row.Row.targets(), &row.Clock)...)
 }
@@ -200,19 +196,15 @@ func (s *Store) updateMany(tx *gorm.DB, made map[tranid.ID]*outcome, outcomes []
 // updateOf is the update of many rows, if they still are where they were, which
 // returns the IDs of those that were; other columns are added to the table given.
 func (d *dialect) updateOf(outcomes []*outcome, others []column) (head, update string, values []any) {
-	rows, days, ids := make([]transactionRow, len(outcomes)), make([]string, len(outcomes)), make([]string, len(outcomes))
+	rows := make([]transactionRow, len(outcomes))
 	for i, o := range outcomes {
 		o.stored = false
 		rows[i] = *newTransactionRow(&o.after)
-		days[i], ids[i] = rows[i].BusinessDate, rows[i].TransactionID
 	}
 	head, values = d.given(&relation{count: len(outcomes), columns: append(moveColumns(outcomes, rows), others...)})
-	day, dayValue := d.among("business_date", slices.Compact(days))
-	id, idValue := d.among("transaction_id", ids)
-	return head, "UPDATE transactions SET " + setByMove + ` FROM given
-WHERE business_date = at_date AND transaction_id = at_id AND ` + day + ` AND ` + id + `
+	return head, "UPDATE transactions SET " + setByMove + " FROM " + d.joined + `
 	AND status IS NOT DISTINCT FROM was_status AND decision = was_decision
-RETURNING transaction_id`, append(values, dayValue, idValue)
+RETURNING transaction_id`, values
 }
 
 // moveColumns are what an update of many rows needs of each.

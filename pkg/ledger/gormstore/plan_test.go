@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func (r *recorder) on(t *testing.T, db *gorm.DB) {
 }
 
 // plans are the methods whose statements must find their rows by an index, and
-// by which.
+// by which, each by one of those.
 var plans = map[string]struct {
 	index string
 	call  func(ctx context.Context, s *Store) error
@@ -67,7 +68,7 @@ var plans = map[string]struct {
 		_, err := s.Claim(ctx, ledger.ClaimOptions{Limit: 20, Review: true})
 		return err
 	}},
-	"release": {"transactions_due", func(ctx context.Context, s *Store) error { return s.Release(ctx, "x") }},
+	"release": {"transactions_due|transactions_owed", func(ctx context.Context, s *Store) error { return s.Release(ctx, "x") }},
 	"get": {"PRIMARY KEY", func(ctx context.Context, s *Store) error {
 		_, err := s.Get(ctx, planID)
 		return err
@@ -207,7 +208,8 @@ func checkPlan(t *testing.T, s *Store, what, index, statement string, values []a
 		t.Fatal(err)
 	}
 	text := plan.String()
-	if !strings.Contains(text, index) || strings.Contains(text, whole) && !strings.Contains(text, " INDEX ") ||
+	used := slices.ContainsFunc(strings.Split(index, "|"), func(index string) bool { return strings.Contains(text, index) })
+	if !used || strings.Contains(text, whole) && !strings.Contains(text, " INDEX ") ||
 		strings.Contains(text, "TEMP B-TREE FOR ORDER BY") {
 		t.Errorf("%s does not use %s:\n%s\n%s", what, index, statement, text)
 	}

@@ -123,8 +123,7 @@ func (d *dialect) given(r *relation) (text string, values []any) {
 	return "WITH given (" + r.names() + ") AS (" + text + ")\n", values
 }
 
-// among is the condition that a column has one of those values. Unlike a join it
-// leaves a planner no choice but the column's index.
+// among is the condition that a column has one of those values.
 func (d *dialect) among(name string, values []string) (text string, value any) {
 	if d.arrays {
 		return name + " = ANY(?)", &values

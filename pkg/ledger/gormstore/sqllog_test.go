@@ -111,7 +111,7 @@ func TestStore_LogsNoValueWhateverHappens(t *testing.T) {
 				t.Errorf("%s is in the log: %s", secret, text)
 			}
 		}
-		if n := strings.Count(text, "slow sql statement"); n < 15 {
+		if n := strings.Count(text, "slow sql statement"); n < 12 {
 			t.Errorf("%d statements are told", n)
 		}
 	})
