@@ -45,7 +45,7 @@ func TestOperations_EveryLineShowsWhatThePageShows(t *testing.T) {
 	page := string(text)
 	h := newHouse(t, readNames(t, page))
 	written, from := strings.Builder{}, 0
-	for _, p := range parts(page) {
+	for _, p := range parts(t, page) {
 		if p.stage != "" {
 			play, known := stages[p.stage]
 			if !known {

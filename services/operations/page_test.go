@@ -33,13 +33,18 @@ type part struct {
 }
 
 var (
+	anyOutput = regexp.MustCompile("(?m)^```(json|text)$")
+
 	partOf   = regexp.MustCompile("(?ms)^<!-- stage: ([a-z ]+) -->\n|^(<!-- not run: [^>]*-->\n)?```sh\n(.*?)^```\n")
-	outputOf = regexp.MustCompile("(?ms)\\A\n(?:<!-- shown: ([A-Za-z ]+) -->\n)?```(?:json|text)\n(.*?)^```\n")
+	outputOf = regexp.MustCompile("(?ms)\\A\n(?:<!-- shown: ([A-Za-z_ ]+) -->\n)?```(?:json|text)\n(.*?)^```\n")
 )
 
-// parts reads a page.
-func parts(page string) []part {
+// parts reads a page. An output that stands behind no lines would be compared
+// with nothing.
+func parts(t testing.TB, page string) []part {
+	t.Helper()
 	var all []part
+	outputs := 0
 	for _, m := range partOf.FindAllStringSubmatchIndex(page, -1) {
 		p := part{at: 1 + strings.Count(page[:m[0]], "\n")}
 		switch {
@@ -52,12 +57,16 @@ func parts(page string) []part {
 			if o := outputOf.FindStringSubmatchIndex(page[m[1]:]); o != nil {
 				p.shows, p.from, p.to = true, m[1]+o[4], m[1]+o[5]
 				p.output = page[p.from:p.to]
+				outputs++
 				if o[2] >= 0 {
 					p.shown = strings.Fields(page[m[1]:][o[2]:o[3]])
 				}
 			}
 		}
 		all = append(all, p)
+	}
+	if n := len(anyOutput.FindAllString(page, -1)); n != outputs {
+		t.Errorf("of %d outputs of the page %d stand behind lines", n, outputs)
 	}
 	return all
 }
@@ -107,6 +116,7 @@ var differs = []struct {
 	{regexp.MustCompile(`("(sequence|approvalNumber|elapsed_ms|took)":) ?("[^"]*"|[0-9.]+)`), "$1 N"},
 	{regexp.MustCompile(`"(peer|address)":"[^"]*"`), `"$1":"ADDRESS"`},
 	{regexp.MustCompile(`\b[0-9]+(\.[0-9]+)?e\+[0-9]+\b`), "NUMBER"},
+	{regexp.MustCompile(`(?m)^(gwanmun_ledger_queue_depth|gwanmun_ratelimit_rejected_total\{.*\}) [0-9]+$`), "$1 NUMBER"}, // rows are written behind
 	{regexp.MustCompile(`(?m)(_seconds|_bytes)( |[{][^}]*[}] )[0-9.e+]+$`), "$1${2}NUMBER"},
 }
 

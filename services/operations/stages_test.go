@@ -1,6 +1,8 @@
 package operations
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"regexp"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/gwanmun/gwanmun/pkg/account"
 	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
+	"github.com/gwanmun/gwanmun/pkg/telemetry/otlptest"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
@@ -17,6 +20,9 @@ import (
 var stages = map[string]func(t *testing.T, h *house){
 	"a day with a bit of everything": theDay,
 	"the core answers inquiries":     clearFaults,
+	"the run has ended":              awaitRun,
+	"another ID is used":             useAnotherID,
+	"the traces have arrived":        awaitTraces,
 	"a circuit opens":                openCircuit,
 	"with keys and certificates":     guard,
 	"a client asks too often":        askTooOften,
@@ -53,35 +59,50 @@ func theDay(t *testing.T, h *house) {
 		append(traced, "--frame-addr=127.0.0.1:0", "--listing-addr=127.0.0.1:0", "--book-dsn=sqlite:var/book.db")...)
 	bank := h.know(t, h.core, "grpc", "127.0.0.1:9091")
 	h.payment = h.startService(t, "payment", traced, "--read-timeout=2s", "--circuit-mode=consecutive", "--circuit-open-wait=1h")
-	payments := h.know(t, h.payment, "grpc", "127.0.0.1:9090")
+	h.know(t, h.payment, "grpc", "127.0.0.1:9090")
 	h.know(t, h.payment, "admin", "127.0.0.1:8090")
 
 	h.call(t, bank, setFault, `{"fault":{"mti":"0400","action":"FAULT_ACTION_RESPONSE_CODE","response_code":"0099"}}`)
-	h.call(t, bank, setFault, `{"fault":{"mti":"0100","account_number":"23456789012345","when":"FAULT_POINT_AFTER_EXECUTION",`+
-		`"action":"FAULT_ACTION_RESPONSE_CODE","response_code":"0094"}}`)
+	h.knowID(t)
 	for i, name := range []string{"done", "late", "used"} {
-		number := map[string]string{"done": "12345678901234", "late": "99999999999999", "used": "23456789012345"}[name]
-		order := fmt.Sprintf("order-100%d", i+1)
-		out := h.call(t, payments, createPayment,
-			`{"idempotency_key":"`+order+`","order_id":"`+order+`","account_number":"`+number+`","amount":50000}`,
-			fmt.Sprintf("x-correlation-id: shop-100%d", i+1))
-		id := idOf.FindString(out)
-		if id == "" {
-			t.Fatalf("%s is no payment: %s", order, out)
-		}
-		h.names.set(t, name, id)
+		number := map[string]string{"done": "12345678901234", "late": "99999999999999", "used": usedAccount}[name]
+		out := h.pay(t, 1001+i, number)
+		h.names.set(t, name, idOf.FindString(out))
 		if m := traceOf.FindStringSubmatch(out); m != nil && name == "done" {
 			h.names.set(t, "trace", m[1])
 		}
 	}
 	h.payPastTheLedger(t, begin)
-	h.reconciler = h.startService(t, "reconciler", traced, "--sweep-interval=10m")
+	h.reconciler = h.startService(t, "reconciler", traced, "--sweep-interval=10m", "--max-attempts=1")
 	h.know(t, h.reconciler, "grpc", "127.0.0.1:9092")
 	metrics := "http://" + h.know(t, h.reconciler, "admin", "127.0.0.1:8092") + "/metrics"
 	await(t, "the reconciler has counted what is unknown", func() bool {
 		_, page := fetch(t, metrics)
 		return strings.Contains(page, "\ngwanmun_unknown_transactions 2\n")
 	})
+}
+
+// usedAccount is the account of payments whose ID the core says it knows.
+const usedAccount = "23456789012345"
+
+// knowID has the core say of its payments that it knows their IDs, when it has
+// made them.
+func (h *house) knowID(t testing.TB) {
+	t.Helper()
+	h.call(t, h.core.address(t, "grpc"), setFault, `{"fault":{"mti":"0100","account_number":"`+usedAccount+`",`+
+		`"when":"FAULT_POINT_AFTER_EXECUTION","action":"FAULT_ACTION_RESPONSE_CODE","response_code":"0094"}}`)
+}
+
+// pay pays an order, and returns what the caller is told.
+func (h *house) pay(t testing.TB, order int, number string) string {
+	t.Helper()
+	out := h.call(t, h.payment.address(t, "grpc"), createPayment, fmt.Sprintf(
+		`{"idempotency_key":"order-%d","order_id":"order-%d","account_number":"%s","amount":50000}`, order, order, number,
+	), fmt.Sprintf("x-correlation-id: shop-%d", order))
+	if !idOf.MatchString(out) {
+		t.Fatalf("order %d has no payment: %s", order, out)
+	}
+	return out
 }
 
 // startService starts a service on the ledger and the core.
@@ -124,6 +145,32 @@ func (h *house) payPastTheLedger(t testing.TB, at time.Time) {
 
 func clearFaults(t *testing.T, h *house) {
 	h.call(t, h.core.address(t, "grpc"), clearAll, `{}`)
+}
+
+// awaitRun waits for the end of the run that the page has begun.
+func awaitRun(t *testing.T, h *house) {
+	metrics := "http://" + h.reconciler.address(t, "admin") + "/metrics"
+	await(t, "the run has ended and is counted", func() bool {
+		_, page := fetch(t, metrics)
+		return strings.Contains(page, `gwanmun_settlement_runs_total{state="SUCCEEDED"} 1`) &&
+			strings.Contains(page, `gwanmun_settlement_discrepancies{class="CORE_ONLY"} 1`)
+	})
+}
+
+func useAnotherID(t *testing.T, h *house) {
+	h.knowID(t)
+	h.pay(t, 1004, usedAccount)
+}
+
+// awaitTraces waits until the collector has what the page says it has: the call's
+// trace and the core's.
+func awaitTraces(t *testing.T, h *house) {
+	sum := sha256.Sum256([]byte(h.names.run["done"]))
+	for service, trace := range map[string]string{"payment": h.names.run["trace"], "corebank": hex.EncodeToString(sum[:16])} {
+		h.collector.Wait(t, patience, "the trace of "+service, func(s *otlptest.Span) bool {
+			return s.Service == service && s.TraceID == trace
+		})
+	}
 }
 
 // openCircuit has the core close three connections in a row without an answer.
