@@ -146,6 +146,10 @@ breaking: $(BIN)/buf ## Fail if the contracts break callers of the commit before
 	@tag=$$(git describe --tags --abbrev=0 2>/dev/null); \
 	  if [ -n "$$tag" ]; then $(BIN)/buf breaking --against ".git#tag=$$tag"; else echo "no tag yet: compared with HEAD~1 alone"; fi
 
+.PHONY: deployment
+deployment: ## Hold docker-compose.yml and deploy/ against the binaries and the libraries of their readers
+	cd tools/deploy && GOWORK=off $(GO) test -count=1 ./...
+
 .PHONY: modules
 modules: ## Build each module by itself, without the workspace
 	for m in $(MODULES); do (cd $$m && GOWORK=off $(GO) build ./... && GOWORK=off $(GO) vet ./...) || exit 1; done

@@ -53,6 +53,7 @@ func newDoor(o *Options) (*door, error) {
 		d.refused.WithLabelValues(reason.String())
 	}
 	if o.Flags.ClientsFile == "" {
+		d.known(access.Everyone().ID)
 		return d, nil
 	}
 	var err error
@@ -61,7 +62,16 @@ func newDoor(o *Options) (*door, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
+	d.known(d.clients.Get().IDs()...)
 	return d, nil
+}
+
+// known gives clients their series from the start.
+func (d *door) known(ids ...ledger.ClientID) {
+	for _, id := range ids {
+		d.consumed.WithLabelValues(string(id))
+		d.rejected.WithLabelValues(string(id))
+	}
 }
 
 // enter lets a call in, which leave ends, or says why not.

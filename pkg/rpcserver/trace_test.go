@@ -60,7 +60,9 @@ func traced(t *testing.T, p *payments) (*grpc.ClientConn, *tracetest.SpanRecorde
 		if err := server.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
-		<-served
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
 	})
 	return conn, spans
 }
