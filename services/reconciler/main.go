@@ -78,25 +78,18 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	store, hashKey, err := gormstore.Open(ctx, gormstore.Options{Flags: cfg.Ledger, Logger: logger, Tracer: traces.Provider()})
+	store, hashKey, err := gormstore.Open(ctx, gormstore.Options{
+		Flags: cfg.Ledger, Logger: logger, Registry: registry, Tracer: traces.Provider(),
+	})
 	if err != nil {
 		return fmt.Errorf("open ledger: %w", err)
 	}
-	listingFlags := cfg.Listing.Over(cfg.Core)
-	for _, flags := range []corelink.Flags{cfg.Core, listingFlags} {
-		if addr := flags.Exposed(); addr != "" {
-			logger.WarnContext(ctx, "telegrams leave this machine in the clear: --core-tls is off", "core_addr", addr)
-		}
-	}
-	links := corelink.NewMetrics(registry)
-	request, badRequest := corelink.NewTCP(cfg.Core, resilience.CoreRequest, links)
-	query, badQuery := corelink.NewTCP(cfg.Core, resilience.CoreQuery, links)
-	listings, badListing := corelink.NewTCP(listingFlags, listing.Pool, links)
-	if err := errors.Join(badRequest, badQuery, badListing); err != nil {
-		return errors.Join(fmt.Errorf("reach the core: %w", err), store.Close())
+	lines, err := reach(ctx, &cfg, logger, registry)
+	if err != nil {
+		return errors.Join(err, store.Close())
 	}
 	core := resilience.New(resilience.Options{
-		Flags: cfg.Resilience, Request: request, Query: query, Now: time.Now, Logger: logger, Registry: registry,
+		Flags: cfg.Resilience, Request: lines.request, Query: lines.query, Now: time.Now, Logger: logger, Registry: registry,
 	})
 	resolver := resolve.New(store, core, resolve.Options{
 		Flags: cfg.Resolve, ExchangeTime: cfg.exchangeTime(),
@@ -108,7 +101,7 @@ func run(ctx context.Context, args []string) error {
 	})
 	settler := settlement.New(settlement.Options{
 		Flags: cfg.Settlement, Store: store, Resolver: resolver, Ghosts: resolver.Ghosts(), Key: hashKey,
-		Book: settlement.CoreBook(listing.New(listings, listingFlags, time.Now)), Instance: instance, Logger: logger, Registry: registry, Now: time.Now,
+		Book: settlement.CoreBook(listing.New(lines.listings, cfg.Listing.Over(cfg.Core), time.Now)), Instance: instance, Logger: logger, Registry: registry, Now: time.Now,
 	})
 	keeper := newKeeper(&cfg, store, logger, registry)
 	server, err := rpcserver.New(rpcserver.Options{
@@ -138,9 +131,35 @@ func run(ctx context.Context, args []string) error {
 	stopSweeping()
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)
 	defer cancel()
-	err = errors.Join(served, shutdown(budget, server, swept), request.Close(), query.Close(), listings.Close(), store.Close())
+	err = errors.Join(served, shutdown(budget, server, swept), lines.Close(), store.Close())
 	traces.Shutdown(budget)
 	return cmdline.Stopped(ctx, logger, err)
+}
+
+// coreLines are the ways to the core.
+type coreLines struct{ request, query, listings *corelink.Link }
+
+// reach makes them, and says which of them are open to others on the way.
+func reach(ctx context.Context, cfg *config, logger *slog.Logger, registry prometheus.Registerer) (coreLines, error) {
+	listingFlags := cfg.Listing.Over(cfg.Core)
+	for _, flags := range []corelink.Flags{cfg.Core, listingFlags} {
+		if addr := flags.Exposed(); addr != "" {
+			logger.WarnContext(ctx, "telegrams leave this machine in the clear: --core-tls is off", "core_addr", addr)
+		}
+	}
+	links := corelink.NewMetrics(registry)
+	request, badRequest := corelink.NewTCP(cfg.Core, resilience.CoreRequest, links)
+	query, badQuery := corelink.NewTCP(cfg.Core, resilience.CoreQuery, links)
+	listings, badListing := corelink.NewTCP(listingFlags, listing.Pool, links)
+	if err := errors.Join(badRequest, badQuery, badListing); err != nil {
+		return coreLines{}, fmt.Errorf("reach the core: %w", err)
+	}
+	return coreLines{request: request, query: query, listings: listings}, nil
+}
+
+// Close ends their connections that are idle.
+func (l coreLines) Close() error {
+	return errors.Join(l.request.Close(), l.query.Close(), l.listings.Close())
 }
 
 func newKeeper(cfg *config, store ledger.Keeper, logger *slog.Logger, registry prometheus.Registerer) *keep.Keeper {
