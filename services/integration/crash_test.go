@@ -192,7 +192,13 @@ func TestCrash_BeforeTheOutcome(t *testing.T) {
 		for _, id := range ids {
 			s.wire.await(t, toCaller, "0110", id, 1)
 		}
-		p.kill()
+		if db.kind == "sqlite" {
+			p.kill()
+		} else {
+			db.awaitBlocked(t)
+			p.kill()
+			db.endBlocked(t)
+		}
 		unlock()
 		aftermath(t, s, observer, victims)
 	})

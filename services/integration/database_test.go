@@ -244,3 +244,20 @@ func (db *database) awaitBlocked(t testing.TB) {
 		return err
 	})
 }
+
+// endBlocked ends whatever waits for a lock in PostgreSQL: a statement that was
+// sent would come about when the lock is free, whoever has sent it.
+func (db *database) endBlocked(t testing.TB) {
+	t.Helper()
+	pool := db.open(t)
+	defer func() { _ = pool.Close() }()
+	eventually(t, "nobody waits for the lock", func(ctx context.Context) error {
+		var ended int
+		err := pool.QueryRowContext(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&ended)
+		if err == nil && ended > 0 {
+			err = errUnseen
+		}
+		return err
+	})
+}
