@@ -94,6 +94,10 @@ bench-link: ## Measure what the way to the core costs, against bare sockets
 ledger-size: ## Measure what a payment takes in a PostgreSQL ledger (PAYMENTS=200000)
 	GWANMUN_LEDGER_SIZE=$(or $(PAYMENTS),200000) $(GO) test -count=1 -timeout 30m -v -run '^TestSize_' ./pkg/ledger/gormstore
 
+.PHONY: jaeger-check
+jaeger-check: $(BIN)/jaeger ## Build the real Jaeger (minutes) and read a payment's trace back through its API
+	GWANMUN_JAEGER=$(CURDIR)/$(BIN)/jaeger $(GO) test -count=1 -v -run '^TestJaeger_' ./services/integration
+
 .PHONY: mutants
 mutants: ## Take the guards away one at a time: a test must notice each (MUTANTS_FLAGS='-only echo')
 	cd tools/mutants && GOWORK=off $(GO) test -count=1 . && GOWORK=off $(GO) run . $(MUTANTS_FLAGS)
@@ -120,6 +124,9 @@ $(BIN)/golangci-lint: tools/lint/go.mod
 
 $(BIN)/grpcurl: tools/rpc/go.mod
 	GOWORK=off $(GO) build -C tools/rpc -o ../../$(BIN)/ tool
+
+$(BIN)/jaeger: tools/jaeger/go.mod
+	GOWORK=off $(GO) build -C tools/jaeger -o ../../$(BIN)/ tool
 
 .PHONY: generate
 generate: $(BIN)/buf $(BIN)/protoc-gen-telegram ## Generate stubs, telegrams and the telegram reference
