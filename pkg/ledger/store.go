@@ -357,4 +357,7 @@ type Reader interface {
 	// Backlog counts what is UNKNOWN. It costs what is pending, however large
 	// the book is.
 	Backlog(ctx context.Context) (Backlog, error)
+	// UnknownOfClients counts the payments that are UNKNOWN, by client; a client
+	// without any has no entry. It costs what is pending, too.
+	UnknownOfClients(ctx context.Context) (map[ClientID]int64, error)
 }

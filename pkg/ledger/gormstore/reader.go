@@ -278,6 +278,23 @@ func (s *Store) Backlog(ctx context.Context) (ledger.Backlog, error) {
 	return ledger.Backlog{Unknown: row.Unknown, OldestUnknown: row.Oldest.at, NeedsReview: row.NeedsReview}, nil
 }
 
+// UnknownOfClients implements ledger.Reader, from an index of what is UNKNOWN.
+func (s *Store) UnknownOfClients(ctx context.Context) (map[ledger.ClientID]int64, error) {
+	counts := make(map[ledger.ClientID]int64)
+	err := s.read(ctx, "count what is unknown of clients", func(db *gorm.DB) error {
+		clear(counts)
+		var client string
+		var count int64
+		return eachRow(db.Raw(`SELECT client_id, count(*) FROM transactions
+WHERE status = 'UNKNOWN' AND kind = 'PAYMENT' GROUP BY client_id ORDER BY client_id`),
+			func() { counts[ledger.ClientID(client)] = count }, &client, &count)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return counts, nil
+}
+
 // NextBlock implements tranid.Blocks.
 func (s *Store) NextBlock(ctx context.Context, day tranid.Date, count, floor int64) (tranid.Block, error) {
 	doing := "take transaction numbers of " + day.String()

@@ -9,6 +9,7 @@ import (
 var backlogCases = []conformance{
 	{"backlog of nothing unknown is empty", backlogOfNothing},
 	{"backlog counts what is unknown, and the oldest", backlogCounts},
+	{"payments that are unknown are counted by client", unknownOfClients},
 }
 
 func (b *book) backlog() ledger.Backlog {
@@ -49,4 +50,33 @@ func backlogCounts(b *book) {
 		want.NeedsReview = 1
 	}
 	b.same("once the oldest is settled", want, b.backlog())
+}
+
+func unknownOfClients(b *book) {
+	counted := func(want map[ledger.ClientID]int64) {
+		b.Helper()
+		counts, err := b.UnknownOfClients(b.ctx)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.same("unknown of clients", want, counts)
+	}
+	counted(nil)
+	inquiry := b.inquiry()
+	inquiry.Status, inquiry.Evidence, inquiry.Answer, inquiry.RespondedAt = ledger.StatusUnknown, 0, ledger.Answer{}, time.Time{}
+	if err := b.Record(b.ctx, []ledger.Transaction{inquiry}, payer); err != nil {
+		b.Fatal(err)
+	}
+	b.requested()
+	counted(nil)
+	mine := b.unknown()
+	b.review(b.unknown().ID)
+	other := b.intent()
+	other.Client = "another"
+	b.create(other)
+	b.move(other.ID, toUsedID)
+	counted(map[ledger.ClientID]int64{mine.Client: 2, "another": 1})
+	b.move(mine.ID, toCanceled)
+	b.move(other.ID, toSettledDone)
+	counted(map[ledger.ClientID]int64{mine.Client: 1})
 }

@@ -165,6 +165,22 @@ func (s *Store) Backlog(ctx context.Context) (ledger.Backlog, error) {
 	return b, nil
 }
 
+// UnknownOfClients implements ledger.Reader.
+func (s *Store) UnknownOfClients(ctx context.Context) (map[ledger.ClientID]int64, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	counts := make(map[ledger.ClientID]int64)
+	for _, r := range s.rows {
+		if r.Status == ledger.StatusUnknown && r.Kind.MovesMoney() {
+			counts[r.Client]++
+		}
+	}
+	return counts, nil
+}
+
 func selects(f *ledger.Filter, t *ledger.Transaction) bool {
 	switch {
 	case f.Client != "" && t.Client != f.Client,

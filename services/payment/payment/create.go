@@ -95,11 +95,12 @@ type run struct {
 }
 
 // admit stores the intent, or finds the payment that the key is bound to. While
-// the circuit is open it stores none: what would not be sent is refused at once,
-// and its key stays free.
+// the circuit is open it stores none, nor for a client of whom too much is
+// UNKNOWN: what would not be sent is refused at once, and its key stays free.
 func (s *Service) admit(ctx context.Context, r *run) (ledger.Admission, error) {
 	open := s.Core.Admits(corelink.Mutation)
-	if open == nil {
+	full := s.unknownTooMany(r.Client)
+	if open == nil && full == nil {
 		return s.intend(ctx, r)
 	}
 	readCtx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow)
@@ -108,13 +109,26 @@ func (s *Service) admit(ctx context.Context, r *run) (ledger.Admission, error) {
 	switch {
 	case err == nil:
 		return ledger.Admission{Transaction: bound}, nil
-	case errors.Is(err, ledger.ErrNotFound):
+	case errors.Is(err, ledger.ErrNotFound) && open != nil:
 		return ledger.Admission{}, s.refuseUnsent(ctx, r, notSent(open))
+	case errors.Is(err, ledger.ErrNotFound):
+		s.quota.rejected.Inc()
+		return ledger.Admission{}, &ledger.Refusal{Reason: ledger.ReasonRateLimited, RetryAfter: quotaRetry, Err: full}
 	case errors.Is(err, ledger.ErrKeyReused):
 		return ledger.Admission{}, refuse(ledger.ReasonIdempotencyKeyReused, err)
 	default:
 		return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, err)
 	}
+}
+
+// unknownTooMany is why a client may begin no payment now, or nil. The count is
+// taken again behind the callers' backs.
+func (s *Service) unknownTooMany(client ledger.ClientID) error {
+	full, stale := s.quota.full(client)
+	if stale { // this call is work, so that work may begin
+		s.work.Go(func() { s.quota.refresh(s.quit) })
+	}
+	return full
 }
 
 // refuseUnsent refuses a payment without intent. Its row is written behind the
@@ -258,6 +272,9 @@ func (s *Service) settle(ctx context.Context, r *run, o outcome, c ledger.Change
 		return s.unsettled(ctx, r, o, c, err)
 	}
 	r.row = row
+	if row.Status == ledger.StatusUnknown {
+		s.quota.became(r.Client)
+	}
 	if o.evidence == ledger.EvidenceNotSent {
 		return Reply{}, o.refuse(row, nil)
 	}

@@ -38,6 +38,7 @@ type Flags struct {
 	MinDeadline time.Duration `default:"100ms" help:"A call whose caller waits for less than this is refused."`
 	AdoptMargin time.Duration `default:"5s" help:"How long after it must have ended a payment without outcome is taken for abandoned."`
 	KeyLife     time.Duration `default:"24h" help:"How long an idempotency key stays bound at least; never less than until its payment is final."`
+	MaxUnknown  int           `default:"0" help:"How many payments of one client may be UNKNOWN before it is refused further ones; 0 is no bound. Counted about once a second."`
 }
 
 // Validate reports what is wrong with the settings, in one line.
@@ -53,6 +54,8 @@ func (f *Flags) Validate() error {
 		return errors.New("--key-life must be positive")
 	case f.AdoptMargin <= 0:
 		return errors.New("--adopt-margin must be positive")
+	case f.MaxUnknown < 0:
+		return errors.New("--max-unknown must not be negative")
 	}
 	return nil
 }
@@ -93,6 +96,7 @@ type Service struct {
 	settled []prometheus.Counter
 	drops   drops
 	ghosts  prometheus.Counter
+	quota   *quota
 
 	// work is every call, exchange and feed that is under way: callers may have
 	// gone, and the process may not end before them. writes is every write that is
@@ -133,6 +137,7 @@ func New(o Options) *Service {
 		flights: flights{up: map[tranid.ID]*flight{}},
 		feeds:   map[tranid.ID]*feed{},
 	}
+	s.quota = newQuota(&s.Options)
 	s.quit, s.giveUp = context.WithCancel(context.Background())
 	s.behind = &recorder{book: o.Store, by: s.by, logger: o.Logger, drops: s.drops, quit: s.quit}
 	settled := prometheus.NewCounterVec(prometheus.CounterOpts{

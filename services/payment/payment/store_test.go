@@ -28,9 +28,19 @@ type faultyStore struct {
 	nextBlock    func(ctx context.Context, day tranid.Date, count, floor int64) (tranid.Block, error)
 	bound        func() error
 
+	unknownOfClients func(ctx context.Context) (map[ledger.ClientID]int64, error)
+
 	// downUntil is the moment, in nanoseconds, up to which Transition fails. It
 	// may be set at any time.
 	downUntil atomic.Int64
+}
+
+// UnknownOfClients implements ledger.Reader.
+func (f *faultyStore) UnknownOfClients(ctx context.Context) (map[ledger.ClientID]int64, error) {
+	if f.unknownOfClients != nil {
+		return f.unknownOfClients(ctx)
+	}
+	return f.Store.UnknownOfClients(ctx)
 }
 
 // CreateIntent implements ledger.Writer.
