@@ -32,7 +32,7 @@ var operator = ledger.Actor{Name: "operator:matrix", Instance: "matrix"}
 // They share their links, so that a payment can follow a net cancel on one pool.
 type house struct {
 	t        testing.TB
-	store    *memstore.Store
+	store    ledger.Store
 	gate     *resilience.Gate
 	service  *payment.Service
 	resolver *resolve.Resolver
@@ -47,8 +47,13 @@ type house struct {
 // connections to each of its pools, whose circuits never open. The caller closes
 // it.
 func build(t testing.TB, address string, poolSize int) *house {
+	return buildOn(t, memstore.New(time.Now), address, poolSize)
+}
+
+// buildOn is build on this ledger, which stays the caller's.
+func buildOn(t testing.TB, store ledger.Store, address string, poolSize int) *house {
 	h := &house{
-		t: t, store: memstore.New(time.Now), metrics: prometheus.NewRegistry(), request: &way{}, query: &way{},
+		t: t, store: store, metrics: prometheus.NewRegistry(), request: &way{}, query: &way{},
 	}
 	links, logger := corelink.NewMetrics(h.metrics), slog.New(slog.DiscardHandler)
 	link := func(name string, w *way) *corelink.Link {
@@ -79,7 +84,7 @@ func build(t testing.TB, address string, poolSize int) *house {
 	})
 	h.resolver = resolve.New(h.store, h.gate, resolve.Options{
 		Flags: resolve.Flags{
-			SweepInterval: time.Minute, MaxAttempts: 10, CoreFences: true, LateWindow: time.Minute, Lease: time.Minute,
+			SweepInterval: 50 * time.Millisecond, MaxAttempts: 10, CoreFences: true, LateWindow: time.Minute, Lease: time.Minute,
 		},
 		ExchangeTime: 2 * readTimeout, ReadTimeout: readTimeout, Connections: poolSize, StopGrace: readTimeout, Instance: "reconciler-matrix",
 		Logger: logger, Registry: prometheus.NewRegistry(), Now: time.Now, Random: rand.Float64,
@@ -251,9 +256,12 @@ func number(t testing.TB, digits string) account.Number {
 	return n
 }
 
+// hashKeyText is the hash key as a flag has it.
+const hashKeyText = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
 func hashKey(t testing.TB) ledger.HashKey {
 	t.Helper()
-	k, err := ledger.ParseHashKey("00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff")
+	k, err := ledger.ParseHashKey(hashKeyText)
 	if err != nil {
 		t.Fatal(err)
 	}
