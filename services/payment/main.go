@@ -59,6 +59,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	logger := telemetry.NewLogger(os.Stderr, cfg.Server.Level(), "payment")
 	slog.SetDefault(logger)
+	cmdline.Starting(ctx, logger, telemetry.Version(), &cfg)
 	registry, instance := telemetry.NewRegistry(), telemetry.NewInstance("payment")
 	traces, err := tracing.New(ctx, tracing.Options{
 		Flags: cfg.Tracing, Service: "payment", Instance: instance, Logger: logger, Registry: registry, Now: time.Now,
@@ -66,7 +67,9 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	store, hashKey, err := gormstore.Open(ctx, gormstore.Options{Flags: cfg.Ledger, Logger: logger, Tracer: traces.Provider()})
+	store, hashKey, err := gormstore.Open(ctx, gormstore.Options{
+		Flags: cfg.Ledger, Logger: logger, Registry: registry, Tracer: traces.Provider(),
+	})
 	if err != nil {
 		return fmt.Errorf("open ledger: %w", err)
 	}

@@ -71,6 +71,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	logger := telemetry.NewLogger(os.Stderr, cfg.Server.Level(), "reconciler")
 	slog.SetDefault(logger)
+	cmdline.Starting(ctx, logger, telemetry.Version(), &cfg)
 	registry, instance := telemetry.NewRegistry(), telemetry.NewInstance("reconciler")
 	traces, err := tracing.New(ctx, tracing.Options{
 		Flags: cfg.Tracing, Service: "reconciler", Instance: instance, Logger: logger, Registry: registry, Now: time.Now,
