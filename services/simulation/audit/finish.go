@@ -1,0 +1,124 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/gwanmun/gwanmun/pkg/account"
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
+)
+
+// Open are the payments that are neither final nor in review, each with when it is
+// due next by itself: adoption of a row that nobody ended, or the end of a
+// back-off.
+func (a *Auditor) Open() map[tranid.ID]time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	open := map[tranid.ID]time.Time{}
+	for id, p := range a.payments {
+		switch {
+		case !p.seen || p.row.Status.Final() || p.row.NeedsReview:
+		case p.row.Status == ledger.StatusRequested:
+			open[id] = p.row.AdoptAt
+		default:
+			open[id] = p.row.NextResolveAt
+		}
+	}
+	return open
+}
+
+// Late is told that a payment was neither final nor in review when it had to be.
+func (a *Auditor) Late(id tranid.ID, bound time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.of(id)
+	a.broken("UNKNOWN becomes final in time, or needs review", id, "%s after %d attempts, %s after it was due and the faults were over",
+		p.row.Status, p.row.ResolveAttempts, bound)
+}
+
+// Balance is told what the core says that an account has, at the end of the day.
+func (a *Auditor) Balance(digits string, won account.Won) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := a.balances[digits]
+	if len(all) > 0 && all[len(all)-1].won != won {
+		a.broken("money is conserved", "", "an account has %d, and its journal says %d", won, all[len(all)-1].won)
+	}
+}
+
+// Difference is told what settlement found in the end. What is not final here is
+// UNRESOLVED; there is no other reason for a difference, unless an operator erred.
+func (a *Auditor) Difference(d *ledger.Difference) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.of(d.ID)
+	if d.Class == ledger.ClassUnresolved && !p.row.Status.Final() || p.row.Evidence == ledger.EvidenceOperator {
+		return
+	}
+	a.broken("settlement finds no difference that cannot be explained", d.ID, "%s: %s here, %q there", d.Class, d.LedgerStatus, d.CoreState)
+}
+
+// Unsettled is told that a business day could not be compared, with nothing in the
+// way of it.
+func (a *Auditor) Unsettled(day tranid.Date, why string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.broken("settlement of a day comes to an end", "", "%s: %s", day, why)
+}
+
+// Finish looks at every payment once more.
+func (a *Auditor) Finish() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range a.payments {
+		if p.seen && p.row.Kind.MovesMoney() {
+			a.meaning(p)
+		}
+		if p.stands() && !p.seen {
+			a.broken("every byte that left had an intent before", p.id, "the core did what no row knows")
+		}
+	}
+}
+
+// Tally is how the day went, in numbers.
+type Tally struct {
+	Payments, Success, Failed, NotSent, Canceled, Unknown, Review int
+	// Doubted is how many were UNKNOWN for a while.
+	Doubted int
+	Frames  int
+}
+
+// Tally counts the payments that had an intent.
+func (a *Auditor) Tally() Tally {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var n Tally
+	for _, p := range a.payments {
+		if !p.seen || p.bound.IsZero() {
+			continue
+		}
+		n.Payments++
+		n.Frames += p.frames
+		for i := range p.events {
+			if p.events[i].To == ledger.StatusUnknown {
+				n.Doubted++
+				break
+			}
+		}
+		switch {
+		case p.row.Status == ledger.StatusSuccess:
+			n.Success++
+		case neverSent(&p.row):
+			n.NotSent++
+		case p.row.Status == ledger.StatusFailed:
+			n.Failed++
+		case p.row.Status == ledger.StatusCanceled:
+			n.Canceled++
+		case p.row.NeedsReview:
+			n.Review++
+		default:
+			n.Unknown++
+		}
+	}
+	return n
+}

@@ -1,0 +1,79 @@
+package audit
+
+import (
+	"github.com/gwanmun/gwanmun/pkg/ledger"
+)
+
+// Reply is what a caller of CreatePayment was told.
+type Reply struct {
+	Client ledger.ClientID
+	Key    ledger.IdempotencyKey
+	// OK is true for no error; Reason is set otherwise.
+	OK     bool
+	Reason ledger.Reason
+	// Transaction is the one that the reply is about; nil for none.
+	Transaction *ledger.Transaction
+	Replayed    bool
+}
+
+// answer is a final thing that a caller was told under a key.
+type answer struct {
+	what string
+	of   *payment
+}
+
+// Told is told a reply at the moment at which it reaches its caller.
+func (a *Auditor) Told(r Reply) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r.Transaction == nil {
+		if r.OK {
+			a.broken("OK means SUCCESS, durable", "", "OK for no transaction")
+		}
+		return
+	}
+	p := a.of(r.Transaction.ID)
+	if r.OK {
+		if !p.seen || p.row.Status != ledger.StatusSuccess || !p.stands() && p.row.Evidence != ledger.EvidenceOperator {
+			a.broken("OK means SUCCESS, durable", p.id, "the row is %s, debits %d, cancels %d", p.row.Status, p.debits, p.cancels)
+		}
+		if p.row.Client != r.Client || p.row.Key != r.Key {
+			a.broken("an answer reaches its request alone", p.id, "told to another caller, or under another key")
+		}
+		a.final(r, p, "OK")
+		return
+	}
+	switch r.Reason {
+	case ledger.ReasonDeclined, ledger.ReasonAccountNotFound, ledger.ReasonNotExecuted:
+		a.expect(p, ledger.StatusFailed, r.Reason)
+		a.final(r, p, "FAILED")
+	case ledger.ReasonPaymentCanceled:
+		a.expect(p, ledger.StatusCanceled, r.Reason)
+		a.final(r, p, "CANCELED")
+	case ledger.ReasonOrderAlreadyPaid:
+		a.expect(p, ledger.StatusSuccess, r.Reason)
+	case ledger.ReasonSendWindowMissed, ledger.ReasonCircuitOpen, ledger.ReasonCoreUnreachable, ledger.ReasonLinkSaturated,
+		ledger.ReasonDeadlineTooShort, ledger.ReasonLedgerUnavailable:
+		p.unsent = true
+		if p.frames > 0 {
+			a.broken("NOT_SENT means that no byte left", p.id, "%s was told, and a frame had left", r.Reason)
+		}
+	default:
+	}
+}
+
+func (a *Auditor) expect(p *payment, status ledger.Status, reason ledger.Reason) {
+	if !p.seen || p.row.Status != status {
+		a.broken("a reply says what the row says", p.id, "%s was told, the row is %s", reason, p.row.Status)
+	}
+}
+
+// final is told a final thing: under one key there is one.
+func (a *Auditor) final(r Reply, p *payment, what string) {
+	k := key{r.Client, r.Key}
+	before, told := a.answers[k]
+	if told && (before.what != what || before.of != p) && p.bound.Sub(before.of.bound).Abs() < a.opts.KeyLife {
+		a.broken("nobody is told two different final things", p.id, "%s, and %s of %s before", what, before.what, before.of.id)
+	}
+	a.answers[k] = answer{what, p}
+}

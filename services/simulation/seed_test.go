@@ -1,0 +1,61 @@
+package simulation
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "the seed that TestSeed plays")
+	seedsFlag = flag.Int("seeds", 0, "how many seeds TestSeeds plays; 0 is as many as fit into -within")
+	fromFlag  = flag.Uint64("from", 1, "the first of them")
+	within    = flag.Duration("within", 20*time.Second, "how long TestSeeds plays if -seeds is not set")
+)
+
+// TestSeed plays one day again, and tells it.
+func TestSeed(t *testing.T) {
+	if *seedFlag == 0 {
+		t.Skip("it plays the day of -seed again")
+	}
+	r := play(t, newPlan(*seedFlag))
+	for i := range r.plan.events {
+		t.Log(&r.plan.events[i])
+	}
+	t.Logf("%+v\n%+v, hash %x, %s", r.plan.house, r.tally, r.trace.hash(), r.took)
+	var told strings.Builder
+	r.trace.write(&told, about(r.violations))
+	t.Logf("the day:\n%s", told.String())
+	for _, v := range r.violations {
+		t.Errorf("%.9fs %s", v.At.Sub(r.trace.start).Seconds(), v)
+	}
+}
+
+// TestSeeds plays many days. The first that breaks a promise ends it.
+func TestSeeds(t *testing.T) {
+	begun := time.Now()
+	var payments, doubted, played int
+	for seed := *fromFlag; *seedsFlag > 0 && played < *seedsFlag || *seedsFlag == 0 && time.Since(begun) < *within; seed++ {
+		r := play(t, newPlan(seed))
+		played++
+		payments += r.tally.Payments
+		doubted += r.tally.Doubted
+		if len(r.violations) > 0 {
+			t.Fatalf("seed %d, after %d: %s", seed, played, tell(r))
+		}
+	}
+	fmt.Fprintf(os.Stdout, "simulation: %d seeds from %d in %s, %.1f a second; %d payments, %d of them UNKNOWN for a while\n", played, *fromFlag,
+		time.Since(begun).Round(time.Second), float64(played)/time.Since(begun).Seconds(), payments, doubted)
+}
+
+// tell is what a human needs of a day that broke a promise.
+func tell(r *result) string {
+	var s strings.Builder
+	for _, v := range r.violations {
+		fmt.Fprintf(&s, "%.9fs %s\n", v.At.Sub(r.trace.start).Seconds(), v)
+	}
+	return s.String()
+}
