@@ -57,6 +57,8 @@ func misusedByAll(t *testing.T) []misuse {
 		{args: []string{"--shutdown-timeout=-1s"}, names: "shutdown-timeout"},
 		{args: []string{"--grpc-addr=nowhere"}, names: "grpc-addr"},
 		{args: []string{"--admin-addr=127.0.0.1:99999"}, names: "admin-addr"},
+		{args: []string{"--otlp-endpoint=nowhere"}, names: "otlp-endpoint"},
+		{args: []string{"--trace-ratio=2"}, names: "trace-ratio"},
 		{args: []string{"--config=" + filepath.Join(t.TempDir(), "none.json")}, names: "config"},
 		{args: []string{"--config=" + settingsFile(t, `{"no-such-flag": 1}`)}, names: "no-such-flag"},
 		{args: []string{"--config=" + settingsFile(t, `not JSON`)}, names: "config"},

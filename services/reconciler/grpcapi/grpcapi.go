@@ -14,6 +14,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 	"github.com/gwanmun/gwanmun/pkg/ledgerpb"
 	"github.com/gwanmun/gwanmun/pkg/rpcserver"
+	"github.com/gwanmun/gwanmun/pkg/telemetry/span"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 	"github.com/gwanmun/gwanmun/services/reconciler/resolve"
 )
@@ -79,7 +80,7 @@ func (s *server) ResolveTransaction(ctx context.Context, req *reconciliationv1.R
 
 // caller is who calls, in the history.
 func (s *server) caller(ctx context.Context) ledger.Actor {
-	return ledger.Actor{Name: "operator:" + string(rpcserver.ClientID(ctx)), Instance: s.instance}
+	return ledger.Actor{Name: "operator:" + string(rpcserver.ClientID(ctx)), Instance: s.instance, TraceID: span.TraceID(ctx)}
 }
 
 // refusalOf names the reasons that a caller is told; what is left is INTERNAL.
