@@ -69,6 +69,12 @@ func (f *Flags) limits() access.Limits {
 	return l
 }
 
+// Effective are the limits that count where none is set.
+func (f *Flags) Effective() map[string]any {
+	l := f.limits()
+	return map[string]any{"rate-limit": l.Rate, "rate-burst": l.Burst, "max-in-flight": l.InFlight}
+}
+
 // Level is LogLevel; INFO for anything that the flag does not allow.
 func (f Flags) Level() slog.Level {
 	var level slog.Level

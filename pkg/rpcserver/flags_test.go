@@ -1,8 +1,10 @@
 package rpcserver_test
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,6 +32,25 @@ func TestFlags_HaveTheDefaultsOfTheBinaryAndAreChecked(t *testing.T) {
 	for _, bad := range []string{"--grpc-addr=9090", "--admin-addr=x", "--shutdown-timeout=0s", "--log-level=loud"} {
 		if err := parse(bad); cmdline.ExitCode(err) != 2 {
 			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestFlags_TheLimitsThatCountAreTold(t *testing.T) {
+	ten := 10
+	for name, c := range map[string]struct {
+		flags rpcserver.Flags
+		want  string
+	}{
+		"nothing is set":     {rpcserver.Flags{}, "[rate_limit=0 rate_burst=0 max_in_flight=0]"},
+		"clients are listed": {rpcserver.Flags{ClientsFile: "f"}, "[clients_file=f rate_limit=200 rate_burst=400 max_in_flight=1024]"},
+		"one of them is set": {rpcserver.Flags{ClientsFile: "f", RateLimit: &ten}, "[clients_file=f rate_limit=10 rate_burst=20 max_in_flight=1024]"},
+	} {
+		told := slices.DeleteFunc(cmdline.Settings(&c.flags), func(a slog.Attr) bool {
+			return !slices.Contains([]string{"clients_file", "rate_limit", "rate_burst", "max_in_flight"}, a.Key)
+		})
+		if got := fmt.Sprint(told); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 }

@@ -31,7 +31,7 @@ type config struct {
 
 	FrameAddr   string                `default:"127.0.0.1:9099" help:"Where to speak telegrams; port 0 takes a free one." name:"frame-addr" type:"hostport"`
 	ListingAddr string                `default:"127.0.0.1:9097" help:"Where to answer listings; port 0 takes a free one." name:"listing-addr" type:"hostport"`
-	BookDSN     string                `default:"sqlite:var/book.db" help:"The bank's own book, sqlite:PATH; made if there is none." name:"book-dsn"`
+	BookDSN     string                `default:"sqlite:var/book.db" help:"The bank's own book, sqlite:PATH; made if there is none." name:"book-dsn" shown:"dsn"`
 	CoreFences  bool                  `default:"true" help:"Refuse for ever a payment that was net-canceled before it came." name:"core-fences" negatable:""`
 	Dedupe      bool                  `default:"true" help:"Refuse a payment under an ID that was used; off, it debits again." name:"dedupe" negatable:""`
 	CoreTLS     bool                  `help:"Speak TLS on the ports of telegrams and listings too, with --tls-cert and --tls-key." name:"core-tls"`
@@ -62,6 +62,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	logger := telemetry.NewLogger(os.Stderr, cfg.Server.Level(), "corebank")
 	slog.SetDefault(logger)
+	cmdline.Starting(ctx, logger, telemetry.Version(), &cfg)
 	path, err := simulator.ParseDSN(cfg.BookDSN)
 	if err != nil {
 		return err

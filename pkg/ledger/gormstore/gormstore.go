@@ -29,8 +29,8 @@ import (
 
 // Flags say which book to open. They carry kong tags.
 type Flags struct {
-	LedgerDSN string `default:"sqlite:var/ledger.db" help:"The ledger: sqlite:PATH or postgres://..." name:"ledger-dsn" placeholder:"DSN"`
-	HashKey   string `help:"Key of the ledger's digests: 64 hex digits or file:PATH. Unset with SQLite: a file beside the ledger, made at the first start." name:"hash-key" placeholder:"KEY"`
+	LedgerDSN string `default:"sqlite:var/ledger.db" help:"The ledger: sqlite:PATH or postgres://..." name:"ledger-dsn" placeholder:"DSN" shown:"dsn"`
+	HashKey   string `help:"Key of the ledger's digests: 64 hex digits or file:PATH. Unset with SQLite: a file beside the ledger, made at the first start." name:"hash-key" placeholder:"KEY" shown:"key"`
 	Migrate   bool   `default:"true" help:"Bring the ledger's tables up to date at start; otherwise refuse a ledger that is behind." name:"migrate" negatable:""`
 }
 
