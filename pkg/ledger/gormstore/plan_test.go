@@ -68,6 +68,24 @@ var plans = map[string]struct {
 		_, err := s.Claim(ctx, ledger.ClaimOptions{Limit: 20, Review: true})
 		return err
 	}},
+	"claim of what is owed": {"transactions_owed", func(ctx context.Context, s *Store) error {
+		_, err := s.Claim(ctx, ledger.ClaimOptions{Limit: 20, Owed: true})
+		return err
+	}},
+	"repay": {"PRIMARY KEY", func(ctx context.Context, s *Store) error {
+		if _, err := s.Repay(ctx, ledger.Repayment{ID: planID, Token: "x", By: planner}); !errors.Is(err, ledger.ErrLost) {
+			return fmt.Errorf("want it lost: %w", err)
+		}
+		return nil
+	}},
+	"hasten": {"PRIMARY KEY", func(ctx context.Context, s *Store) error {
+		_, err := s.Hasten(ctx, planID)
+		return err
+	}},
+	"unknown of clients": {"transactions_unknown_of_clients", func(ctx context.Context, s *Store) error {
+		_, err := s.UnknownOfClients(ctx)
+		return err
+	}},
 	"release": {"transactions_due|transactions_owed", func(ctx context.Context, s *Store) error { return s.Release(ctx, "x") }},
 	"get": {"PRIMARY KEY", func(ctx context.Context, s *Store) error {
 		_, err := s.Get(ctx, planID)
