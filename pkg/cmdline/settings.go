@@ -24,8 +24,9 @@ type Effective interface {
 	Effective() map[string]any
 }
 
-// Starting is the first line of a binary's log: its version, and every setting
-// that it runs with, wherever that came from. No secret is in it: a Secret shows
+// Starting is a line of a binary's log, for when nothing that it was told has
+// turned out to be wrong: its version, and every setting that it runs with,
+// wherever that came from. No secret is in it: a Secret shows
 // as `***`, what a `shown` tag marks as that says, and a value of a type that
 // this package does not know as `***`, too.
 func Starting(ctx context.Context, logger *slog.Logger, version string, cfg any) {

@@ -62,7 +62,6 @@ func run(ctx context.Context, args []string) error {
 	}
 	logger := telemetry.NewLogger(os.Stderr, cfg.Server.Level(), "corebank")
 	slog.SetDefault(logger)
-	cmdline.Starting(ctx, logger, telemetry.Version(), &cfg)
 	path, err := simulator.ParseDSN(cfg.BookDSN)
 	if err != nil {
 		return err
@@ -108,6 +107,7 @@ func serve(ctx context.Context, cfg config, logger *slog.Logger, book simulator.
 	if err := server.Listen(ctx); err != nil {
 		return errors.Join(err, ports.Close())
 	}
+	cmdline.Starting(ctx, logger, telemetry.Version(), &cfg)
 	logger.InfoContext(ctx, "listening", "name", "frame", "address", ports.frames.Addr().String())
 	logger.InfoContext(ctx, "listening", "name", "listing", "address", ports.listings.Addr().String())
 

@@ -59,7 +59,6 @@ func run(ctx context.Context, args []string) error {
 	}
 	logger := telemetry.NewLogger(os.Stderr, cfg.Server.Level(), "payment")
 	slog.SetDefault(logger)
-	cmdline.Starting(ctx, logger, telemetry.Version(), &cfg)
 	registry, instance := telemetry.NewRegistry(), telemetry.NewInstance("payment")
 	traces, err := tracing.New(ctx, tracing.Options{
 		Flags: cfg.Tracing, Service: "payment", Instance: instance, Logger: logger, Registry: registry, Now: time.Now,
@@ -113,6 +112,7 @@ func run(ctx context.Context, args []string) error {
 	if err := server.Listen(ctx); err != nil {
 		return errors.Join(err, store.Close())
 	}
+	cmdline.Starting(ctx, logger, telemetry.Version(), &cfg)
 	service.Warm() //nolint:contextcheck // it is for all callers, and Drain ends it
 	served := server.Serve(ctx)
 	budget, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Server.ShutdownTimeout)

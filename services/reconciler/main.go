@@ -71,7 +71,6 @@ func run(ctx context.Context, args []string) error {
 	}
 	logger := telemetry.NewLogger(os.Stderr, cfg.Server.Level(), "reconciler")
 	slog.SetDefault(logger)
-	cmdline.Starting(ctx, logger, telemetry.Version(), &cfg)
 	registry, instance := telemetry.NewRegistry(), telemetry.NewInstance("reconciler")
 	traces, err := tracing.New(ctx, tracing.Options{
 		Flags: cfg.Tracing, Service: "reconciler", Instance: instance, Logger: logger, Registry: registry, Now: time.Now,
@@ -125,6 +124,7 @@ func run(ctx context.Context, args []string) error {
 	if err := server.Listen(ctx); err != nil {
 		return errors.Join(err, store.Close())
 	}
+	cmdline.Starting(ctx, logger, telemetry.Version(), &cfg)
 	sweeping, stopSweeping := context.WithCancel(ctx)
 	defer stopSweeping()
 	swept := runAll(sweeping, resolver.Run, keeper.Run, settler.Run)
