@@ -6,8 +6,13 @@ const (
 	memQueue    = "pkg/ledger/memstore/queue.go"
 	gormWriter  = "pkg/ledger/gormstore/writer.go"
 	gormQueue   = "pkg/ledger/gormstore/queue.go"
+	gormErrands = "pkg/ledger/gormstore/errands.go"
+	memErrand   = "pkg/ledger/memstore/errand.go"
 	gormBatch   = "pkg/ledger/gormstore/intents.go"
 	gormMoves   = "pkg/ledger/gormstore/outcomes.go"
+
+	gormDecisions = "pkg/ledger/gormstore/decisions.go"
+
 	conformance = "Conformance_SQLite"
 )
 
@@ -59,8 +64,8 @@ var ledgerMutations = []mutation{
 	{
 		name: "decision compare-and-set off, SQL", guard: "decision compare-and-set",
 		edits: []edit{
-			{gormQueue, "		case !t.Decidable():\n			return &ledger.LostError{Current: t}\n", ""},
-			{gormQueue, "\"UPDATE transactions SET decision = ? WHERE \"+whileUnknown+\" AND decision = ''\"", "\"UPDATE transactions SET decision = ? WHERE \"+byID"},
+			{gormDecisions, "		case !t.Decidable():\n			found[d.id].err = &ledger.LostError{Current: t}\n", ""},
+			{gormDecisions, "		\" AND status IS NOT DISTINCT FROM 'UNKNOWN' AND decision = ''\",", "		\"\","},
 		},
 		tests: some(gormstore, conformance),
 	},

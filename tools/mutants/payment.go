@@ -22,13 +22,13 @@ var paymentMutations = []mutation{
 	admission, err = s.Store.CreateIntent(writeCtx, *in)
 `},
 			{createFile, `	if err == nil {
-		res = s.Core.Exchange(ctx, corelink.Call{
+		res = s.Core.Exchange(exchanging, corelink.Call{
 			Tx: corelink.TxPayment, Kind: corelink.Mutation,
 			Frame: frame, AnswerLength: telegram.AnswerLength,
 			Check: checkPayment(t.ID, &answer), Ready: r.window.open, Deadline: r.deadline,
 		})
 	}
-`, "	if err == nil {\n		res, answer = r.res, r.answer\n	}\n	_ = frame\n"},
+`, "	if err == nil {\n		res, answer = r.res, r.answer\n	}\n	_, _ = frame, exchanging\n"},
 		},
 		tests: some(payment, "Create"),
 	},
@@ -85,8 +85,13 @@ var paymentMutations = []mutation{
 	},
 	{
 		name: "caller's cancellation abandons the exchange", guard: "a caller that hangs up changes nothing",
-		edits: swap(createFile, "	ctx = context.WithoutCancel(ctx)\n	t := &r.intent\n", "	t := &r.intent\n"),
+		edits: swap(createFile, "	ctx = span.Detach(ctx)\n	t := &r.intent\n", "	t := &r.intent\n"),
 		tests: some(payment, "HangsUp"),
+	},
+	{
+		name: "any number of a client's payments UNKNOWN", guard: "a quota of live UNKNOWN",
+		edits: swap(createFile, "	full := s.unknownTooMany(r.Client)\n", "	var full error\n"),
+		tests: some(payment, "MaxUnknown"),
 	},
 	{
 		name: "open circuit binds the key", guard: "an open circuit is refused before any row is committed",

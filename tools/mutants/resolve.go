@@ -12,8 +12,8 @@ var resolveMutations = []mutation{
 	{
 		name: "decision after the 0420", guard: "decision before the net cancel leaves",
 		edits: []edit{
-			{attemptFile, "	row, err := a.r.store.Decide(ctx, a.row.ID, a.by, v.why)\n", "	said, step, err := a.r.netCancel(ctx, a.row.ID)\n	if err != nil {\n		return err\n	}\n	row, err := a.r.store.Decide(ctx, a.row.ID, a.by, v.why)\n"},
-			{attemptFile, "	said, step, err := a.r.netCancel(ctx, row.ID)\n	if err != nil {\n		return err\n	}\n	a.cancel = said\n", "	a.cancel = said\n"},
+			{attemptFile, "	row, err := a.r.store.Decide(deciding, a.row.ID, a.by, v.why)\n", "	said, step, err := a.r.netCancel(ctx, a.turn.lane, a.row.ID)\n	if err != nil {\n		return err\n	}\n	row, err := a.r.store.Decide(deciding, a.row.ID, a.by, v.why)\n"},
+			{attemptFile, "	said, step, err := a.r.netCancel(ctx, a.turn.lane, row.ID)\n	if err != nil {\n		return err\n	}\n	a.cancel = said\n", "	a.cancel = said\n"},
 		},
 		tests: some(resolve, ""),
 	},
@@ -35,6 +35,11 @@ var resolveMutations = []mutation{
 		name: "late window not waited out", guard: "age is never evidence; WINDOW_ELAPSED needs the window",
 		edits: swap(planFile, "	case !at.After(end):\n", "	case end.IsZero():\n"),
 		tests: some(resolve, ""),
+	},
+	{
+		name: "late window by the clock of the host that sent", guard: "WINDOW_ELAPSED is by the database's clock",
+		edits: swap(planFile, "	sent := t.AdoptAt\n	if sent.IsZero() {\n		sent = t.SentAt\n", "	sent := t.SentAt\n	if sent.IsZero() {\n		sent = t.AdoptAt\n"),
+		tests: some(resolve, "Window_"),
 	},
 	{
 		name: "one 02 after the window is enough", guard: "WINDOW_ELAPSED needs 02 at least twice",
