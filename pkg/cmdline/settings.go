@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/url"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -51,8 +52,8 @@ func settingsOf(v reflect.Value, prefix string, attrs []slog.Attr) []slog.Attr {
 			attrs = settingsOf(value, prefix+field.Tag.Get("prefix"), attrs)
 			continue
 		}
-		name, ok := field.Tag.Lookup("name")
-		if !ok {
+		name := flagName(field)
+		if name == "" {
 			continue
 		}
 		if other, ok := instead[name]; ok {
@@ -63,6 +64,20 @@ func settingsOf(v reflect.Value, prefix string, attrs []slog.Attr) []slog.Attr {
 		}
 	}
 	return attrs
+}
+
+// words finds where kong begins a new word in the name of a field.
+var words = regexp.MustCompile(`([a-z])([A-Z0-9])|([0-9])([A-Za-z])|([A-Z])([A-Z][a-z])`)
+
+// flagName is the flag of a field, as kong names it; empty if it is none.
+func flagName(field reflect.StructField) string {
+	if name, ok := field.Tag.Lookup("name"); ok {
+		return name
+	}
+	if _, ok := field.Tag.Lookup("help"); !ok {
+		return ""
+	}
+	return strings.ToLower(words.ReplaceAllString(field.Name, "$1$3$5-$2$4$6"))
 }
 
 // show is a value as the log may have it; false if it is not set.

@@ -33,6 +33,10 @@ type allKinds struct {
 	Places []string       `name:"core-addr-list"`
 	None   []string       `name:"none"`
 	inner  string
+
+	PoolWait time.Duration `help:"Named by its field."`
+	TLSCAPEM string        `help:"Capitals."`
+	HTTPPort int           `help:"Capitals and a word."`
 }
 
 type bankFlags struct {
@@ -73,11 +77,13 @@ func TestStarting_TellsEverySettingAndNoSecret(t *testing.T) {
 		Limit: limits{Rate: &seven},
 		DSN:   "postgres://pay:hunter2@db:5432/ledger?sslmode=require", Key: "hunter2", Typo: "hunter2",
 		Pin: cmdline.NewSecret("hunter2"), Odd: stamp{"hunter2"}, Share: 0.1, On: true, Places: []string{"a:1", "b:2"}, inner: "hunter2",
+		PoolWait: time.Second, TLSCAPEM: "f", HTTPPort: 80,
 	})
 	want := map[string]any{
 		"core_addr": "127.0.0.1:9099", "read_timeout": "3s", "bank_code": 11.0, "rate": 7.0, "burst": 14.0,
 		"ledger_dsn": "postgres://pay@db:5432/ledger?sslmode=require", "hash_key": "***", "typo": "***", "pin": "***", "odd": "***",
 		"trace_ratio": 0.1, "migrate": true, "core_addr_list": []any{"a:1", "b:2"},
+		"pool_wait": "1s", "tlscapem": "f", "http_port": 80.0,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
