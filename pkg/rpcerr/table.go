@@ -69,7 +69,7 @@ var answers = map[ledger.Reason]answer{
 	},
 	ledger.ReasonRateLimited: {
 		codes.ResourceExhausted,
-		"this client calls more often than it may. Nothing was sent.",
+		"this client asks for more than it may: too many calls, or too many payments that are not known yet. Nothing was sent.",
 	},
 	ledger.ReasonIdempotencyKeyReused: {
 		codes.AlreadyExists,

@@ -94,7 +94,8 @@ const (
 	//
 	// Example: RESOURCE_EXHAUSTED under overload.
 	ErrorReason_ERROR_REASON_LINK_SATURATED ErrorReason = 13
-	// The client sends more than it may. Nothing left.
+	// The client sends more than it may, or too many of its payments are UNKNOWN.
+	// Nothing left, and the key is not bound.
 	//
 	// Example: RESOURCE_EXHAUSTED with RetryInfo.
 	ErrorReason_ERROR_REASON_RATE_LIMITED ErrorReason = 14
