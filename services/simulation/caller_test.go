@@ -25,9 +25,6 @@ func (w *world) caller(e *event) {
 	}
 }
 
-// errGone is how a call ends whose service is there no more.
-var errGone = errors.New("the connection to the service was lost")
-
 // callOnce makes one call, and reports whether there is no point in another.
 func (w *world) callOnce(p *process, e *event, try int) bool {
 	c, die := &e.call, e.die.of("call").nth(try)
@@ -40,16 +37,16 @@ func (w *world) callOnce(p *process, e *event, try int) bool {
 	over := make(chan bool, 1)
 	w.run(func() {
 		time.Sleep(die.of("there").between(50*time.Microsecond, time.Millisecond))
-		p.awake()
+		p.awake(die)
 		if p.isDead() {
 			over <- false
 			return
 		}
 		theirs := skewed{ctx, p.clock}
 		if c.balance {
-			over <- w.askBalance(theirs, p, c, time.Now())
+			over <- w.askBalance(theirs, p, c, die)
 		} else {
-			over <- w.pay(theirs, p, c)
+			over <- w.pay(theirs, p, c, die)
 		}
 	})
 	select {
@@ -63,7 +60,7 @@ func (w *world) callOnce(p *process, e *event, try int) bool {
 }
 
 // pay is a payment at a service that was reached. What it replies is told.
-func (w *world) pay(ctx context.Context, p *process, c *call) bool {
+func (w *world) pay(ctx context.Context, p *process, c *call, die dice) bool {
 	number, err := account.Parse(c.account)
 	if err != nil {
 		w.t.Fatal(err)
@@ -71,7 +68,7 @@ func (w *world) pay(ctx context.Context, p *process, c *call) bool {
 	reply, err := p.service.Create(ctx, payment.Request{
 		Client: c.client, Key: c.key, Account: number, Amount: c.amount, Order: c.order, Policy: c.policy, CorrelationID: string(c.key),
 	})
-	p.awake()
+	p.awake(die.of("reply"))
 	if p.isDead() {
 		return false
 	}
@@ -110,13 +107,14 @@ func isEnd(r ledger.Reason) bool {
 	}
 }
 
-func (w *world) askBalance(ctx context.Context, p *process, c *call, asked time.Time) bool {
+func (w *world) askBalance(ctx context.Context, p *process, c *call, die dice) bool {
+	asked := time.Now()
 	number, err := account.Parse(c.account)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	reply, err := p.service.Balance(ctx, payment.BalanceRequest{Client: c.client, Account: number, CorrelationID: string(c.key)})
-	p.awake()
+	p.awake(die.of("reply"))
 	if err != nil || p.isDead() {
 		return false
 	}

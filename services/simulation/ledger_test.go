@@ -58,11 +58,11 @@ type answered[T any] struct {
 // ask makes a call of the ledger.
 func ask[T any](ctx context.Context, l *ledgerLink, r request, do func(context.Context) (T, error)) (T, error) {
 	var zero T
-	l.p.awake()
+	r.die = l.die(r.name + string(r.id))
+	l.p.awake(r.die.of("before"))
 	if l.p.isDead() {
 		return zero, errDead
 	}
-	r.die = l.die(r.name + string(r.id))
 	came := make(chan answered[T], 1)
 	l.p.world.run(func() {
 		value, err := serve(ctx, l, &r, do)
@@ -70,7 +70,7 @@ func ask[T any](ctx context.Context, l *ledgerLink, r request, do func(context.C
 	})
 	select {
 	case a := <-came:
-		l.p.awake()
+		l.p.awake(r.die.of("behind"))
 		if l.p.isDead() {
 			return zero, errDead
 		}

@@ -61,22 +61,22 @@ const anywhere slot = -1
 type kind uint8
 
 const (
-	aCall          kind = iota + 1
-	ledgerDown          // of one process, or of all: writes and reads fail or hang
-	ledgerSlow          // they take as long as amount
-	ledgerDoubt         // they fail before or after they were done
-	wireRough           // resets, cuts, losses
-	wireLate            // requests that are late by amount
-	wireTorn            // requests that the kernel takes a part of
-	cutOff              // a process reaches no core
-	confusion           // the core answers with others' answers
-	coreDown            // it crashes, and comes back with its book
-	coreFault           // a fault of the simulator
-	coreSlow            // its book is slow
-	crash               // a process dies, and another takes its place
-	crashInLedger       // it dies within a call of the ledger
-	pause               // it stands still, and wakes up
-	clockStep           // its clock is set
+	aCall         kind = iota + 1
+	ledgerDown         // of one process, or of all: writes and reads fail or hang
+	ledgerSlow         // they take as long as amount
+	ledgerDoubt        // they fail before or after they were done
+	wireRough          // resets, cuts, losses
+	wireLate           // requests that are late by amount
+	wireTorn           // requests that the kernel takes a part of
+	cutOff             // a process reaches no core
+	confusion          // the core answers with others' answers
+	coreDown           // it crashes, and comes back with its book
+	coreFault          // a fault of the simulator
+	coreSlow           // its book is slow
+	crash              // a process dies, and another takes its place
+	crashInLedger      // it dies within a call of the ledger
+	pause              // it stands still, and wakes up
+	clockStep          // its clock is set
 	settlementRun
 )
 

@@ -86,7 +86,7 @@ func newProcess(w *world, s slot, incarnation int, c *clock) *process {
 				Deadline: deadline, SendWindow: sendWindow, MinDeadline: 100 * time.Millisecond, AdoptMargin: adoptMargin,
 				KeyLife: w.plan.house.keyLife,
 			},
-			Store: store, HashKey: w.hashKey, Core: p.core, Listings: lists, Now: c.now, Logger: logger, Registry: registry, Instance: name,
+			Store: store, HashKey: w.hashKey, Core: &spread{p.core, p}, Listings: lists, Now: c.now, Logger: logger, Registry: registry, Instance: name,
 		})
 		return p
 	}
@@ -107,15 +107,15 @@ const (
 
 func (p *process) reconcile(store *ledgerLink, lists *listing.Client, logger *slog.Logger, registry *prometheus.Registry) {
 	h := &p.world.plan.house
-	random := p.dice.of("jitter").rand()
-	var throwing sync.Mutex
-	p.resolver = resolve.New(store, p.core, resolve.Options{
+	jitter := p.dice.of("jitter")
+	p.resolver = resolve.New(store, &spread{p.core, p}, resolve.Options{
 		Flags: resolve.Flags{
 			SweepInterval: h.sweep, MaxAttempts: 10, CoreFences: h.fences, LateWindow: h.lateWindow, Lease: lease,
 		},
 		ExchangeTime: connectTime + readTimeout, ReadTimeout: readTimeout, Connections: h.poolSize, StopGrace: stopGrace,
 		Instance: p.name, Logger: logger, Registry: registry, Now: p.clock.now,
-		Random: func() float64 { throwing.Lock(); defer throwing.Unlock(); return random.Float64() },
+		// Who throws at one moment is in no order, so all get the same.
+		Random: func() float64 { return jitter.nth(int(p.world.elapsed())).float() },
 	})
 	p.settler = settlement.New(settlement.Options{
 		Store: store, Resolver: p.resolver, Ghosts: p.resolver.Ghosts(), Key: p.world.hashKey, Book: settlement.CoreBook(lists),
@@ -136,12 +136,25 @@ func (p *process) circuitFlags() resilience.Flags {
 	f := resilience.Flags{
 		CircuitMode: resilience.ModeRate, CircuitWindow: 20, CircuitMinCalls: 10, CircuitRequestThreshold: 15, CircuitQueryThreshold: 20,
 		CircuitFailures: 3, CircuitProbes: 1, CircuitOpenWait: p.world.plan.house.openWait, HalfopenCalls: 5, HalfopenMinCalls: 3,
-		Retries: 2, RetryBackoff: 200 * time.Millisecond,
+		Retries: 2, RetryBackoff: 200*time.Millisecond + 1300*time.Microsecond, // 200 ms is the moment of a first inquiry too
 	}
 	if p.world.plan.house.consecutive {
 		f.CircuitMode = resilience.ModeConsecutive
 	}
 	return f
+}
+
+// spread lets no two exchanges begin at one moment: what begins at one is in no
+// order, and the first may take the last place.
+type spread struct {
+	*resilience.Gate
+	p *process
+}
+
+func (s *spread) Exchange(ctx context.Context, call corelink.Call) corelink.Result {
+	f := audit.FrameOf(call.Frame)
+	time.Sleep(s.p.next("exchange"+f.MTI+string(f.ID)).between(time.Microsecond, 200*time.Microsecond))
+	return s.Gate.Exchange(ctx, call)
 }
 
 // leg is a link whose circuit is watched.
@@ -175,8 +188,9 @@ func (l *leg) state() audit.CircuitState {
 	return audit.CircuitState{HalfOpen: s.State == resilience.HalfOpen, Closed: s.State == resilience.Closed, Opened: s.Opened}
 }
 
-// awake returns when the process is not stopped.
-func (p *process) awake() {
+// awake returns when the process is not stopped. Whatever waited for that goes on at
+// a moment of its own.
+func (p *process) awake(die dice) {
 	for {
 		p.mu.Lock()
 		asleep := p.asleep
@@ -186,6 +200,7 @@ func (p *process) awake() {
 		}
 		select {
 		case <-asleep:
+			time.Sleep(die.of("awake").between(time.Microsecond, 500*time.Microsecond))
 		case <-p.dead:
 			return
 		}
@@ -282,6 +297,9 @@ func (b *logBook) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Key == "transaction_id" {
 			id = tranid.ID(a.Value.String())
+			return true
+		}
+		if a.Key == "run_id" { // is random
 			return true
 		}
 		text += " " + a.String()

@@ -13,6 +13,7 @@ var (
 	seedFlag  = flag.Uint64("seed", 0, "the seed that TestSeed plays")
 	seedsFlag = flag.Int("seeds", 0, "how many seeds TestSeeds plays; 0 is as many as fit into -within")
 	fromFlag  = flag.Uint64("from", 1, "the first of them")
+	sameFlag  = flag.Int("same", 30, "how many seeds TestSeeds_AreTheSameEachTime plays")
 	within    = flag.Duration("within", 20*time.Second, "how long TestSeeds plays if -seeds is not set")
 )
 
@@ -58,4 +59,36 @@ func tell(r *result) string {
 		fmt.Fprintf(&s, "%.9fs %s\n", v.At.Sub(r.trace.start).Seconds(), v)
 	}
 	return s.String()
+}
+
+// TestSeeds_AreTheSameEachTime plays days three times over.
+func TestSeeds_AreTheSameEachTime(t *testing.T) {
+	var differ []uint64
+	for seed := range uint64(*sameFlag) {
+		seed += *fromFlag
+		first := play(t, newPlan(seed))
+		for range 2 {
+			again := play(t, newPlan(seed))
+			if again.trace.hash() != first.trace.hash() {
+				differ = append(differ, seed)
+				t.Logf("seed %d: %s", seed, firstDifference(first.trace, again.trace))
+				break
+			}
+		}
+	}
+	t.Logf("%d of %d days were the same three times", *sameFlag-len(differ), *sameFlag)
+	if len(differ) > *sameFlag/20 {
+		t.Errorf("days that differ: %v", differ)
+	}
+}
+
+// firstDifference says where two traces part.
+func firstDifference(a, b *trace) string {
+	x, y := a.moments(), b.moments()
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return fmt.Sprintf("%.9fs %s %s %s\n      and %.9fs %s %s %s", x[i].at.Seconds(), x[i].who, x[i].id, x[i].what, y[i].at.Seconds(), y[i].who, y[i].id, y[i].what)
+		}
+	}
+	return fmt.Sprintf("%d moments and %d", len(x), len(y))
 }

@@ -31,7 +31,7 @@ func (p *process) dialer(to port) func(context.Context, string, string) (net.Con
 		if !sleep(ctx, die.of("there").between(50*time.Microsecond, 2*time.Millisecond)) {
 			return nil, ctx.Err()
 		}
-		p.awake()
+		p.awake(die)
 		w := p.world
 		if cut := w.active(cutOff, p.slot); cut != nil {
 			if cut.die.chance(0.5) {
@@ -100,12 +100,12 @@ type socket struct {
 }
 
 func (s *socket) Write(b []byte) (int, error) {
-	s.p.awake()
+	s.sent++
+	die := s.die.of("write").nth(s.sent)
+	s.p.awake(die)
 	if s.p.isDead() {
 		return 0, net.ErrClosed
 	}
-	s.sent++
-	die := s.die.of("write").nth(s.sent)
 	torn := s.p.world.active(wireTorn, s.p.slot)
 	cut := len(b)
 	if torn != nil && die.chance(torn.odds) {
@@ -135,7 +135,7 @@ func (s *socket) Write(b []byte) (int, error) {
 
 func (s *socket) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
-	s.p.awake()
+	s.p.awake(s.die.of("read").nth(s.sent))
 	if s.p.isDead() {
 		return 0, net.ErrClosed
 	}

@@ -253,14 +253,10 @@ func (w *world) begin(e *event) {
 
 // later does something in the time of troubles; calmDown does what is left.
 func (w *world) later(d time.Duration, what func()) {
-	time.AfterFunc(d, func() {
-		w.mu.Lock()
-		calm := w.calm
-		w.mu.Unlock()
-		if !calm {
-			what()
-		}
-	})
+	if w.elapsed()+d >= w.plan.house.troubles {
+		return
+	}
+	time.AfterFunc(d, what)
 }
 
 // calmDown ends all troubles: from now on everything works.
