@@ -109,6 +109,9 @@ type Store struct {
 	outcomes  *line[*ledger.Change, ledger.Transaction]
 	decisions *line[*decision, ledger.Transaction]
 
+	// requested are rows whose outcomes are awaited.
+	requested recent
+
 	// failed is the last write that failed, until a probe succeeds.
 	failed atomic.Pointer[error]
 

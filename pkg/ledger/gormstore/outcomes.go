@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -17,6 +18,7 @@ import (
 // writeOutcomes settles a batch of moves in one database transaction. After a
 // COMMIT that may have happened, none is told that nothing is stored.
 func (s *Store) writeOutcomes(ctx context.Context, batch []*ledger.Change) []reply[ledger.Transaction] {
+	defer s.requested.forget(batch)
 	var replies []reply[ledger.Transaction]
 	err := s.retried(ctx, func(ctx context.Context) (err error) {
 		replies, err = s.plainOutcomes(ctx, batch)
@@ -107,8 +109,12 @@ func prepareMove(row *clockedRow, c *ledger.Change) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &outcome{before: t, after: t, event: c.Event(row.Clock.at)}
-	moved, err := c.Apply(&o.after, row.Clock.at)
+	return prepareMoveOf(t, c, row.Clock.at)
+}
+
+func prepareMoveOf(t ledger.Transaction, c *ledger.Change, now time.Time) (*outcome, error) {
+	o := &outcome{before: t, after: t, event: c.Event(now)}
+	moved, err := c.Apply(&o.after, now)
 	switch {
 	case err != nil:
 		return nil, err

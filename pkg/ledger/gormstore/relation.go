@@ -13,8 +13,9 @@ type column struct {
 	name string
 	// value is what one row has, as a value of a list of VALUES.
 	value func(row int) any
-	// array points to what all rows have: GORM takes a pointer for one value.
-	array any
+	// array points to what all rows have, and single to what the first has: GORM
+	// takes a pointer for one value.
+	array, single any
 	// element is the type in PostgreSQL of what is in array, and term how an
 	// element becomes the column's value.
 	element, term string
@@ -35,8 +36,16 @@ func plain[R, V any](name, element string, rows []R, of func(row *R) V) column {
 		values[i] = of(&rows[i])
 	}
 	return column{
-		name: name, value: func(i int) any { return values[i] }, array: &values, element: element, term: "%s",
+		name: name, value: func(i int) any { return values[i] }, array: &values, single: first(values), element: element, term: "%s",
 	}
+}
+
+// first points to the first of the values, if there is one.
+func first[V any](values []V) *V {
+	if len(values) == 0 {
+		return nil
+	}
+	return &values[0]
 }
 
 func texts[R any](name string, rows []R, of func(row *R) string) column {
@@ -58,7 +67,7 @@ func instants[R any](name string, rows []R, of func(row *R) instant) column {
 		}
 	}
 	return column{
-		name: name, value: func(i int) any { return of(&rows[i]) }, array: &values, element: "timestamptz", term: "%s",
+		name: name, value: func(i int) any { return of(&rows[i]) }, array: &values, single: first(values), element: "timestamptz", term: "%s",
 	}
 }
 
@@ -90,16 +99,32 @@ func (r *relation) values() (text string, values []any) {
 	return "VALUES " + row + strings.Repeat(", "+row, r.count-1), values
 }
 
-// arrays is the rows as a SELECT from arrays.
+// arrays is the rows as a SELECT from arrays. PostgreSQL would count what is in
+// them, find that a plan for so few is cheaper than its plan for any number, and
+// plan each time, which takes longer than to write a row: out of a SELECT it cannot.
 func (r *relation) arrays() (text string, values []any) {
+	if r.count == 1 {
+		return r.one()
+	}
 	terms, arrays := make([]string, len(r.columns)), make([]string, len(r.columns))
 	values = make([]any, len(r.columns))
 	for i, c := range r.columns {
 		terms[i] = fmt.Sprintf(c.term, c.name)
-		arrays[i] = "CAST(? AS " + c.element + "[])"
+		arrays[i] = "(SELECT CAST(? AS " + c.element + "[]))"
 		values[i] = c.array
 	}
 	return "SELECT " + strings.Join(terms, ", ") + " FROM unnest(" + strings.Join(arrays, ", ") + ") AS given (" + r.names() + ")", values
+}
+
+// one is a single row as a SELECT, without arrays.
+func (r *relation) one() (text string, values []any) {
+	terms := make([]string, len(r.columns))
+	values = make([]any, len(r.columns))
+	for i, c := range r.columns {
+		terms[i] = fmt.Sprintf(c.term, "CAST(? AS "+c.element+")") + " AS " + c.name
+		values[i] = c.single
+	}
+	return "SELECT " + strings.Join(terms, ", "), values
 }
 
 // insert is the statement, without its end, that inserts the rows. One row is a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -87,6 +88,7 @@ func (s *Store) plainIntents(ctx context.Context, batch []*ledger.Intent) ([]rep
 		if err != nil {
 			return nil, err
 		}
+		s.requested.remember(t)
 		replies[i] = reply[ledger.Admission]{answer: ledger.Admission{Transaction: t, Created: true}}
 	}
 	return replies, nil
@@ -137,9 +139,9 @@ SELECT bound_id, bound_at FROM bound`, into, from), values, nil
 }
 
 // plainOutcomes makes moves of rows that nobody else may change meanwhile but by
-// moving them: those that are REQUESTED. They are read without being locked; the
-// update finds out whether they still are what they were. A move that frees an
-// order is not plain.
+// moving them: those that are REQUESTED. They are remembered, or read without being
+// locked; the update finds out whether they still are what they were. A move that
+// frees an order is not plain.
 func (s *Store) plainOutcomes(ctx context.Context, batch []*ledger.Change) ([]reply[ledger.Transaction], error) {
 	changes := make(map[tranid.ID]*ledger.Change, len(batch))
 	for _, c := range batch {
@@ -149,10 +151,12 @@ func (s *Store) plainOutcomes(ctx context.Context, batch []*ledger.Change) ([]re
 	if !s.dialect.arrays || len(changes) < len(batch) || slices.ContainsFunc(batch, pending) {
 		return nil, errNotPlain
 	}
+	known := s.prepareKnown(changes)
 	made, failed, err := s.prepareMoves(s.db.WithContext(ctx), changes, "")
 	if err != nil {
 		return nil, &beginError{cause: err} // it was read, and no more
 	}
+	maps.Copy(made, known)
 	outcomes := make([]*outcome, 0, len(made))
 	for _, o := range made {
 		if o.before.Status != ledger.StatusRequested || o.after.Order != "" && o.after.FreesOrder() {
@@ -176,6 +180,25 @@ func (s *Store) plainOutcomes(ctx context.Context, batch []*ledger.Change) ([]re
 	return replies, nil
 }
 
+// prepareKnown finds out what becomes of rows that are remembered, and takes them
+// off the changes. What depends on the database's clock, which only a row that is
+// read comes with, is left there, and what may not be.
+func (s *Store) prepareKnown(changes map[tranid.ID]*ledger.Change) map[tranid.ID]*outcome {
+	known := make(map[tranid.ID]*outcome, len(changes))
+	for id, c := range changes {
+		row, ok := s.requested.find(id)
+		if !ok || !c.To.Final() {
+			continue
+		}
+		if o, err := prepareMoveOf(row, c, row.RequestedAt); err == nil {
+			o.event.At = time.Time{} // the statement knows
+			known[id] = o
+			delete(changes, id)
+		}
+	}
+	return known
+}
+
 // storePlain is the statement of plainOutcomes.
 func (s *Store) storePlain(ctx context.Context, made map[tranid.ID]*outcome, outcomes []*outcome) error {
 	sortOutcomes(outcomes)
@@ -190,7 +213,7 @@ func (s *Store) storePlain(ctx context.Context, made map[tranid.ID]*outcome, out
 	` + where + ` AS moved_id
 ), noted AS (
 	INSERT INTO transaction_events (business_date, transaction_id, at, from_status, to_status, evidence, actor, instance, detail, trace_id)
-	SELECT at_date, at_id, event_at, was_status, new_status, new_evidence, event_actor, event_instance, event_detail, event_trace
+	SELECT at_date, at_id, COALESCE(event_at, clock_timestamp()), was_status, new_status, new_evidence, event_actor, event_instance, event_detail, event_trace
 	FROM given JOIN moved ON at_id = moved_id
 )
 SELECT moved_id FROM moved`
