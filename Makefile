@@ -63,6 +63,10 @@ test: ## Run every test that a contributor must see pass
 	@echo "the conformance suite of the ledger ran over:"
 	@sort -u $(REPORT)
 
+.PHONY: chaos
+chaos: ## Kill, pause and restart services, core and database under load for ten minutes (CHAOS_FLAGS='-chaos.for=1h -chaos.seed=7')
+	$(GO) test $(RACE) -count=1 -timeout 0 -v -run '^TestChaos$$' ./services/integration -chaos.for=10m $(CHAOS_FLAGS)
+
 .PHONY: bench
 bench: build ## Compare the payment service with a naive one and a bare bridge (BENCH_FLAGS='--only payment')
 	@mkdir -p $(BIN)/bench

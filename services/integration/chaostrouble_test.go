@@ -48,12 +48,14 @@ func (p *post) fill() {
 }
 
 func (c *chaos) newPayment(flags []string) *instance {
+	c.wake()
 	p := c.spawnPayment(c.t, flags...)
 	p.dirty = true // a database that goes away is an ERROR here and there
 	return &instance{process: p.process, payment: p}
 }
 
 func (c *chaos) newReconciler() *instance {
+	c.wake()
 	r := c.spawnReconciler(c.t, chaosReconciler...)
 	r.dirty = true
 	return &instance{process: r.process}
@@ -69,11 +71,16 @@ type trouble struct {
 	begin func(at *post) (end func(), within time.Duration)
 }
 
+// pausing is what pauses are called.
+const pausing = "pause"
+
 // relief ends a trouble.
 type relief struct {
 	due time.Time
 	at  *post
 	end func()
+	// wakes says that it is a pause which ends.
+	wakes bool
 }
 
 // troubles is all that can happen. A thing that occurs twice happens twice as
@@ -84,13 +91,13 @@ func (c *chaos) troubles() []trouble {
 		{"kill", c.payments, c.kill},
 		{"kill", c.payments, c.kill},
 		{"kill", c.reconcilers, c.kill},
-		{"pause", c.payments, c.pause},
-		{"pause", c.payments, c.pause},
-		{"pause", c.reconcilers, c.pause},
+		{pausing, c.payments, c.pause},
+		{pausing, c.payments, c.pause},
+		{pausing, c.reconcilers, c.pause},
 		{"stop", c.payments, c.stop},
 		{"stop", c.reconcilers, c.stop},
 		{"kill", cores, c.killCore},
-		{"pause", cores, c.pauseCore},
+		{pausing, cores, c.pauseCore},
 	}
 	if c.cluster == nil {
 		return all
@@ -122,7 +129,8 @@ func (c *chaos) rage(howLong time.Duration) {
 		c.deck = c.deck[1:]
 		c.happen(next, begin)
 		closedWithin(c.quit, c.between(200*time.Millisecond, 1500*time.Millisecond))
-		c.relieve(time.Now())
+		now := time.Now()
+		c.relieve(func(r relief) bool { return r.due.Before(now) })
 	}
 }
 
@@ -146,25 +154,46 @@ func (c *chaos) happen(next trouble, begin time.Time) {
 		return
 	}
 	at.troubled = true
-	c.reliefs = append(c.reliefs, relief{due: time.Now().Add(c.between(within/10, within)), at: at, end: end})
+	c.reliefs = append(c.reliefs, relief{due: time.Now().Add(c.between(within/10, within)), at: at, end: end, wakes: next.name == pausing})
 }
 
-// relieve ends the troubles that have lasted long enough.
-func (c *chaos) relieve(now time.Time) {
+// relieve ends the troubles that are due, pauses first: who is paused may keep
+// others from starting.
+func (c *chaos) relieve(due func(r relief) bool) {
+	var ending []relief
 	c.reliefs = slices.DeleteFunc(c.reliefs, func(r relief) bool {
-		if r.due.After(now) {
-			return false
+		if due(r) {
+			ending = append(ending, r)
 		}
+		return due(r)
+	})
+	slices.SortStableFunc(ending, func(a, b relief) int {
+		switch {
+		case a.wakes == b.wakes:
+			return 0
+		case a.wakes:
+			return -1
+		default:
+			return 1
+		}
+	})
+	for _, r := range ending {
 		r.end()
 		r.at.troubled = false
-		return true
-	})
+	}
+}
+
+// wake ends every pause where one who was paused may have the one lock that there
+// is: whoever starts would wait for it.
+func (c *chaos) wake() {
+	if c.db.kind == "sqlite" {
+		c.relieve(func(r relief) bool { return r.wakes })
+	}
 }
 
 // calm ends all troubles, and waits until everybody is well.
 func (c *chaos) calm() {
-	const farAway = 24 * time.Hour
-	c.relieve(time.Now().Add(farAway))
+	c.relieve(func(relief) bool { return true })
 	c.core.awaitReady(c.t)
 	for _, p := range slices.Concat(c.payments, c.reconcilers) {
 		p.who().awaitReady(c.t)
@@ -179,11 +208,11 @@ func (c *chaos) kill(at *post) (end func(), within time.Duration) {
 	return at.fill, time.Second
 }
 
-// pause stops an instance with SIGSTOP, for longer than its rows are its own at
-// times.
+// pause stops an instance with SIGSTOP, at times for longer than its rows are its
+// own, and whatever lock it holds.
 func (c *chaos) pause(at *post) (end func(), within time.Duration) {
 	who := at.who()
-	c.db.pause(c.t, who.process)
+	who.process.stop(c.t)
 	return func() { who.signal(syscall.SIGCONT) }, 7 * time.Second
 }
 
