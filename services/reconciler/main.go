@@ -88,9 +88,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	core := resilience.New(resilience.Options{
-		Flags: cfg.Resilience, Request: lines.request, Query: lines.query, Now: time.Now, Logger: logger, Registry: registry,
-	})
+	core := newGate(&cfg, lines, logger, registry)
 	resolver := resolve.New(store, core, resolve.Options{
 		Flags: cfg.Resolve, ExchangeTime: cfg.exchangeTime(),
 		ReadTimeout: cfg.Core.ReadTimeout, Connections: cfg.Core.PoolSize,
@@ -161,6 +159,12 @@ func reach(ctx context.Context, cfg *config, logger *slog.Logger, registry prome
 // Close ends their connections that are idle.
 func (l coreLines) Close() error {
 	return errors.Join(l.request.Close(), l.query.Close(), l.listings.Close())
+}
+
+func newGate(cfg *config, l coreLines, logger *slog.Logger, registry prometheus.Registerer) *resilience.Gate {
+	return resilience.New(resilience.Options{
+		Flags: cfg.Resilience, Request: l.request, Query: l.query, Now: time.Now, Logger: logger, Registry: registry,
+	})
 }
 
 func newKeeper(cfg *config, store ledger.Keeper, logger *slog.Logger, registry prometheus.Registerer) *keep.Keeper {
