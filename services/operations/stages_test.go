@@ -42,14 +42,21 @@ var (
 	traceOf = regexp.MustCompile(`"traceId": "([0-9a-f]{32})"`)
 )
 
+// withinADay is the time now, for a test that is about one business day.
+func withinADay(t testing.TB) time.Time {
+	t.Helper()
+	now := time.Now().In(seoul)
+	if now.Add(2*time.Minute).Day() != now.Day() {
+		t.Skip("SKIPPED: a business day ends within two minutes, and this is about one")
+	}
+	return now
+}
+
 // theDay starts the three and has one payment that is done, one whose answer
 // comes too late and about which the core says nothing, one whose ID the core
 // knows already, and one that only the core knows.
 func theDay(t *testing.T, h *house) {
-	begin := time.Now()
-	if midnight := begin.In(seoul).Add(2 * time.Minute); midnight.Day() != begin.In(seoul).Day() {
-		t.Skip("SKIPPED: a business day ends within two minutes, and the page is about one")
-	}
+	begin := withinADay(t)
 	h.names.set(t, "from", begin.UTC().Add(-time.Minute).Truncate(time.Minute).Format(time.RFC3339))
 	h.names.set(t, "to", begin.UTC().Add(time.Hour).Truncate(time.Minute).Format(time.RFC3339))
 	h.names.set(t, "day", begin.In(seoul).Format(time.DateOnly))
