@@ -124,7 +124,7 @@ func (s *Service) admit(ctx context.Context, r *run) (ledger.Admission, error) {
 // unknownTooMany is why a client may begin no payment now, or nil. The count is
 // taken again behind the callers' backs.
 func (s *Service) unknownTooMany(client ledger.ClientID) error {
-	full, stale := s.quota.full(client)
+	stale, full := s.quota.full(client)
 	if stale { // this call is work, so that work may begin
 		s.work.Go(func() { s.quota.refresh(s.quit) })
 	}

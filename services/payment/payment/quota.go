@@ -69,9 +69,9 @@ func (q *quota) became(client ledger.ClientID) {
 
 // full is why a client may begin no payment now, or nil; stale says that the
 // ledger is to be asked again, by whoever is told so, with refresh.
-func (q *quota) full(client ledger.ClientID) (full error, stale bool) {
+func (q *quota) full(client ledger.ClientID) (stale bool, full error) {
 	if q.max == 0 {
-		return nil, false
+		return false, nil
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -80,9 +80,9 @@ func (q *quota) full(client ledger.ClientID) (full error, stale bool) {
 		q.counting, stale = true, true
 	}
 	if unknown := q.counted[client] + q.since[client]; age < quotaTrust && unknown >= q.max {
-		return fmt.Errorf("%d payments of the client are UNKNOWN", unknown), stale
+		return stale, fmt.Errorf("%d payments of the client are UNKNOWN", unknown)
 	}
-	return nil, stale
+	return stale, nil
 }
 
 // refresh asks the ledger. Should it fail, the count grows older.

@@ -31,7 +31,7 @@ func (h *house) under(n int) payment.Request {
 func (h *house) farm(n int) {
 	h.t.Helper()
 	for i := range n {
-		refusalOf(h.t, errorOf(h.service.Create(h.t.Context(), h.under(i))), ledger.ReasonOutcomeUnknown)
+		refused(h.t, errorOf(h.service.Create(h.t.Context(), h.under(i))), ledger.ReasonOutcomeUnknown)
 		synctest.Wait() // the count that the first one has taken
 	}
 }
@@ -49,7 +49,7 @@ func TestMaxUnknown_RefusesFurtherPaymentsAndBindsNothing(t *testing.T) {
 			t.Error("not counted")
 		}
 		// What a key is bound to is told all the same.
-		refusalOf(t, errorOf(h.service.Create(t.Context(), h.under(0))), ledger.ReasonOutcomeUnknown)
+		refused(t, errorOf(h.service.Create(t.Context(), h.under(0))), ledger.ReasonOutcomeUnknown)
 		another := h.pay()
 		another.Client = "another"
 		h.core.do = answers("0000")
@@ -62,7 +62,7 @@ func TestMaxUnknown_RefusesFurtherPaymentsAndBindsNothing(t *testing.T) {
 func TestMaxUnknown_LetsInAgainWhatBecameFinal(t *testing.T) {
 	inHouse(t, lostAnswer, atMost(2), func(t *testing.T, h *house) {
 		h.farm(2)
-		refusalOf(t, errorOf(h.service.Create(t.Context(), h.pay())), ledger.ReasonRateLimited)
+		refused(t, errorOf(h.service.Create(t.Context(), h.pay())), ledger.ReasonRateLimited)
 		page, err := h.store.List(t.Context(), ledger.Filter{Limit: 10})
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestMaxUnknown_CountsWhatOtherInstancesLeft(t *testing.T) {
 		other := payment.New(o)
 		_, _ = other.Create(t.Context(), h.under(0)) // has the count taken
 		synctest.Wait()
-		refusalOf(t, errorOf(other.Create(t.Context(), h.pay())), ledger.ReasonRateLimited)
+		refused(t, errorOf(other.Create(t.Context(), h.pay())), ledger.ReasonRateLimited)
 		if err := other.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -104,7 +104,7 @@ func TestMaxUnknown_CountsWhatOtherInstancesLeft(t *testing.T) {
 func TestMaxUnknown_FailsOpenWhileTheLedgerDoesNotCount(t *testing.T) {
 	inHouse(t, lostAnswer, atMost(2), func(t *testing.T, h *house) {
 		h.farm(2)
-		refusalOf(t, errorOf(h.service.Create(t.Context(), h.pay())), ledger.ReasonRateLimited)
+		refused(t, errorOf(h.service.Create(t.Context(), h.pay())), ledger.ReasonRateLimited)
 		h.store.unknownOfClients = func(ctx context.Context) (map[ledger.ClientID]int64, error) {
 			<-ctx.Done()
 			return nil, errors.Join(ledger.ErrUnavailable, ctx.Err())
