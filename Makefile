@@ -12,7 +12,7 @@ MODULES  := proto pkg services bench
 REPORT   := $(CURDIR)/.cache/conformance.txt
 
 # Real processes, and many of them: they are tested when nothing else is.
-ALONE    := gwanmun/services/integration$$
+ALONE    := -e gwanmun/services/integration$$ -e gwanmun/services/operations$$
 
 # The race detector needs cgo, cgo needs a C compiler.
 CC_FOUND := $(shell command -v $${CC:-cc} 2>/dev/null || command -v gcc 2>/dev/null)
@@ -58,7 +58,7 @@ test: ## Run every test that a contributor must see pass
 	@echo "$(RACE_SAY)"
 	@mkdir -p $(dir $(REPORT)) && rm -f $(REPORT)
 	GWANMUN_CONFORMANCE_REPORT=$(REPORT) $(GO) test $(RACE) -count=1 -timeout 15m $$($(GO) list work | grep -v $(ALONE))
-	$(GO) test $(RACE) -count=1 -timeout 15m ./services/integration
+	$(GO) test $(RACE) -count=1 -timeout 15m -p 1 ./services/integration ./services/operations
 	cd tools/plugins && GOWORK=off $(GO) test -count=1 ./...
 	@echo "the conformance suite of the ledger ran over:"
 	@sort -u $(REPORT)
