@@ -16,7 +16,7 @@ var operatorMutations = []mutation{
 	{
 		name: "operator's decision not written, SQL", guard: "an operator's FAILED or CANCELED sets the decision",
 		edits: swap(gormMoves, "	\"next_resolve_at = new_resolve_at\", \"decision = new_decision\",\n", "	\"next_resolve_at = new_resolve_at\",\n"),
-		tests: []target{{pkg: gormstore, run: "TestConformance_SQLite"}, {pkg: gormstore, run: "Batch"}},
+		tests: some(gormstore, "Batch_SettlementsOfOperators"),
 	},
 	{
 		name: "operator settles what is still being asked about", guard: "only what needs review is settled by an operator",
