@@ -82,11 +82,10 @@ func anchors(page string) map[string]bool {
 	return found
 }
 
-// TestPages_LinksLeadSomewhere follows the links of both pages, and those of the
+// TestPages_LinksLeadSomewhere follows the links of these pages, and those of the
 // alerts.
 func TestPages_LinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
-	docs := filepath.Join(root, "docs")
 	follow := func(from, target string) {
 		path, anchor, _ := strings.Cut(target, "#")
 		if path == "" {
@@ -100,8 +99,8 @@ func TestPages_LinksLeadSomewhere(t *testing.T) {
 			t.Errorf("%s links to %s, which is not there (%v)", from, target, err)
 		}
 	}
-	for _, name := range []string{"operations.md", "security.md"} {
-		from := filepath.Join(docs, name)
+	for _, name := range []string{"docs/operations.md", "docs/security.md", "README.md", "CONTRIBUTING.md"} {
+		from := filepath.Join(root, name)
 		text, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
