@@ -112,6 +112,10 @@ func newPlan(seed uint64) *plan {
 	for range 3 + r.IntN(14) {
 		p.addTrouble(r)
 	}
+	r = d.of("stories").rand()
+	for range r.IntN(3) {
+		[]func(*rand.Rand){p.addLateAnswers, p.addTrembling, p.addUnsentTwice}[r.IntN(3)](r)
+	}
 	for i := range p.events {
 		p.events[i].die = dice(seed).of("event").nth(i)
 	}

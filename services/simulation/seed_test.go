@@ -45,7 +45,7 @@ func TestSeeds(t *testing.T) {
 		payments += r.tally.Payments
 		doubted += r.tally.Doubted
 		if len(r.violations) > 0 {
-			t.Fatalf("seed %d, after %d: %s", seed, played, tell(r))
+			t.Fatalf("seed %d, after %d seeds: %s", seed, played, tell(r))
 		}
 	}
 	fmt.Fprintf(os.Stdout, "simulation: %d seeds from %d in %s, %.1f a second; %d payments, %d of them UNKNOWN for a while\n", played, *fromFlag,

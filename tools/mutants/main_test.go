@@ -79,9 +79,9 @@ func TestJudge_TellsTestsThatFailedFromTestsThatCouldNotRun(t *testing.T) {
 
 func TestTargets_AreOnePerPackageButForSubtests(t *testing.T) {
 	got := targets([]mutation{
-		{tests: []target{{"a", "X"}, {"b", ""}}}, {tests: []target{{"a", "Y"}, {"b", "Z"}, {"a", "X"}, {"a", "X/y"}}},
+		{tests: []target{{pkg: "a", run: "X"}, {pkg: "b", run: ""}}}, {tests: []target{{pkg: "a", run: "Y"}, {pkg: "b", run: "Z"}, {pkg: "a", run: "X"}, {pkg: "a", run: "X/y"}}},
 	})
-	want := []target{{"a", "X|Y"}, {"b", ""}, {"a", "X/y"}}
+	want := []target{{pkg: "a", run: "X|Y"}, {pkg: "b", run: ""}, {pkg: "a", run: "X/y"}}
 	if len(got) != len(want) {
 		t.Fatalf("%v, want %v", got, want)
 	}

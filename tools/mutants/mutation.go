@@ -30,6 +30,8 @@ type target struct {
 	pkg string
 	// run is a regular expression as go test -run takes it; empty for all.
 	run string
+	// args are for the test binary; a target with any is run by itself.
+	args string
 }
 
 // apply makes the edits, and returns what takes them back. Nothing is changed
@@ -76,7 +78,7 @@ func targets(mutations []mutation) []target {
 	for _, m := range mutations {
 		for _, t := range m.tests {
 			i, merged := at[t.pkg]
-			apart := strings.Contains(t.run, "/")
+			apart := strings.Contains(t.run, "/") || t.args != ""
 			switch {
 			case seen[t]:
 			case apart || !merged:

@@ -4,7 +4,8 @@ import "slices"
 
 // table is every mutation. A guard of DESIGN P10 that is added to the product is
 // to be added here too.
-var table = slices.Concat(circuitMutations, linkMutations, listingMutations, paymentMutations, ledgerMutations, resolveMutations, operatorMutations, coreMutations, numberMutations)
+var table = slices.Concat(circuitMutations, linkMutations, listingMutations, paymentMutations, ledgerMutations, resolveMutations, operatorMutations, coreMutations, numberMutations,
+	simulationMutations)
 
 // Where the tests of the guards are.
 const (

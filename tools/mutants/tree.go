@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +107,11 @@ func (t *tree) test(ctx context.Context, target target) result {
 	if target.run != "" {
 		args = append(args, "-run", target.run)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, target.pkg)...)
+	args = append(args, target.pkg)
+	if target.args != "" {
+		args = append(args, target.args)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = t.dir
 	cmd.Env = append(os.Environ(), "GOWORK=") // that of the copy, wherever this was started
 	var stdout, stderr bytes.Buffer
@@ -143,6 +148,9 @@ func ran(events []event) bool {
 	return slices.ContainsFunc(events, func(e event) bool { return e.Action == "pass" && e.Test != "" })
 }
 
+// foundAfter is how the simulation says how long it took.
+var foundAfter = regexp.MustCompile(` after [0-9]+ seeds: [^\n]*`)
+
 // judge tells tests that failed from tests that could not be run.
 func judge(events []event, stderr string) result {
 	var failed []string
@@ -162,7 +170,7 @@ func judge(events []event, stderr string) result {
 		return result{broken, "go test failed, and no test did: " + stderr + said.String()}
 	}
 	slices.Sort(failed)
-	return result{caught, strings.Join(slices.Compact(failed), " ")}
+	return result{caught, strings.Join(slices.Compact(failed), " ") + foundAfter.FindString(said.String())}
 }
 
 // hasPostgres reports whether the tests will find a server where

@@ -58,6 +58,8 @@ func (a *Auditor) Told(r Reply) {
 		if p.frames > 0 {
 			a.broken("NOT_SENT means that no byte left", p.id, "%s was told, and a frame had left", r.Reason)
 		}
+	case 0:
+		a.broken("a refusal has a reason", p.id, "it has none")
 	default:
 	}
 }
