@@ -241,6 +241,9 @@ func proven(row *ledgerv1.Transaction, f *fate) error {
 		wrong = f.effects[fenced] != 1 || f.effects[debited] != 0
 	case ledgerv1.Evidence_EVIDENCE_WINDOW_ELAPSED:
 		wrong = f.mtis["0400"] < 2 || f.effects[debited] != 0
+	case ledgerv1.Evidence_EVIDENCE_OPERATOR:
+		wrong = row.GetResolutionMethod() != ledgerv1.ResolutionMethod_RESOLUTION_METHOD_OPERATOR || row.GetReason() == "" ||
+			row.GetStatus() == success && f.mtis["0420"] > 0
 	default:
 		wrong = true
 	}
