@@ -90,11 +90,8 @@ func TestUpgrade_OneAtATimeLosesNoCall(t *testing.T) {
 	var both pair
 	var running [2]*process
 	for i := range running {
-		more := flags
-		if i == 1 {
-			more = append(flags[:len(flags):len(flags)], "--migrate=false") // the first has made the tables
-		}
-		running[i] = start(t, dir, fmt.Sprintf("payment-%d", i), "payment", more...)
+		migrate := fmt.Sprintf("--migrate=%t", i == 0) // the first makes the tables
+		running[i] = start(t, dir, fmt.Sprintf("payment-%d", i), "payment", append(flags, migrate)...)
 		both.set(i, dialGRPC(t, running[i]))
 	}
 	stop := make(chan struct{})
