@@ -179,7 +179,13 @@ func (s *Store) Record(ctx context.Context, rows []ledger.Transaction, by ledger
 		return fmt.Errorf("record %d rows: %w", len(rows), errArgument)
 	}
 	doing := fmt.Sprintf("record %d rows", len(rows))
-	err := s.write(ctx, doing, func(tx *gorm.DB) error { return s.recordMany(tx, rows, by) })
+	record := func(ctx context.Context) error {
+		return s.transact(ctx, func(tx *gorm.DB) error { return s.recordMany(tx, rows, by) })
+	}
+	if s.dialect.arrays {
+		record = func(ctx context.Context) error { return s.recordPlain(ctx, rows, by) }
+	}
+	err := s.noted(s.try(ctx, doing, s.writeAgain, record))
 	if err == nil || !s.isVerdict(err) {
 		return err
 	}
@@ -205,17 +211,9 @@ func (s *Store) recordMany(tx *gorm.DB, given []ledger.Transaction, by ledger.Ac
 	if err != nil {
 		return err
 	}
-	rows, events := make([]transactionRow, len(given)), make([]eventRow, len(given))
-	for i := range given {
-		t, err := ledger.Ended(&given[i], now)
-		if err != nil {
-			return err
-		}
-		event := ledger.NewEvent(0, t.Status, t.Evidence, now, by, t.Reason)
-		if err := event.Validate(); err != nil {
-			return err
-		}
-		rows[i], events[i] = *newTransactionRow(&t), newEventRow(t.ID, &event)
+	rows, events, err := endedRows(given, by, now)
+	if err != nil {
+		return err
 	}
 	err = s.dialect.insertRows(tx, rows)
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
@@ -225,6 +223,23 @@ func (s *Store) recordMany(tx *gorm.DB, given []ledger.Transaction, by ledger.Ac
 		return err
 	}
 	return s.dialect.insertEvents(tx, events)
+}
+
+// endedRows are the rows of transactions that had no intent, and their events.
+func endedRows(given []ledger.Transaction, by ledger.Actor, now time.Time) ([]transactionRow, []eventRow, error) {
+	rows, events := make([]transactionRow, len(given)), make([]eventRow, len(given))
+	for i := range given {
+		t, err := ledger.Ended(&given[i], now)
+		if err != nil {
+			return nil, nil, err
+		}
+		event := ledger.NewEvent(0, t.Status, t.Evidence, now, by, t.Reason)
+		if err := event.Validate(); err != nil {
+			return nil, nil, err
+		}
+		rows[i], events[i] = *newTransactionRow(&t), newEventRow(t.ID, &event)
+	}
+	return rows, events, nil
 }
 
 // Transition implements ledger.Writer. Moves that come at once are stored

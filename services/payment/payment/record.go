@@ -14,9 +14,12 @@ import (
 )
 
 const (
-	// maxBehind is how many rows may wait to be written behind their answers.
-	// What finds no place is counted and said.
-	maxBehind = 4096
+	// maxBehind is how many rows may wait to be written behind their answers, for
+	// seconds at the rate at which a core answers inquiries; a row takes about a
+	// kibibyte of memory. What finds no place is counted and said.
+	maxBehind = 1 << 15
+	// maxSpare is the most room that is kept for rows to come.
+	maxSpare = maxBehind / 8
 	// roomAgain is how few must wait for a queue that was full to be called so no
 	// longer: a loss is told once, and not each time that one place is free.
 	roomAgain = maxBehind / 2
@@ -144,6 +147,9 @@ func (r *recorder) write() {
 			r.store(batch)
 		}
 		clear(rows)
+		if cap(rows) > maxSpare {
+			continue
+		}
 		r.mu.Lock()
 		r.spare = rows[:0]
 		r.mu.Unlock()

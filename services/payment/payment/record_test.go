@@ -17,7 +17,7 @@ import (
 )
 
 // places is how many rows may wait.
-const places = 4096
+const places = 1 << 15
 
 // recording is what Record does in a test.
 type recording = func(ctx context.Context, rows []ledger.Transaction, by ledger.Actor) error
