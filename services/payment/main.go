@@ -48,7 +48,10 @@ func (c *config) Validate() error {
 		c.Tracing.Validate())
 }
 
-func main() { cmdline.Main(run) }
+func main() {
+	cmdline.RoomForGarbage(os.LookupEnv)
+	cmdline.Main(run)
+}
 
 func run(ctx context.Context, args []string) error {
 	var cfg config
