@@ -113,8 +113,8 @@ func newPlan(seed uint64) *plan {
 		p.addTrouble(r)
 	}
 	r = d.of("stories").rand()
-	for range r.IntN(3) {
-		[]func(*rand.Rand){p.addLateAnswers, p.addTrembling, p.addUnsentTwice}[r.IntN(3)](r)
+	for range r.IntN(4) {
+		[]func(*rand.Rand){p.addLateAnswers, p.addLateAnswers, p.addTrembling, p.addUnsentTwice}[r.IntN(4)](r)
 	}
 	for i := range p.events {
 		p.events[i].die = dice(seed).of("event").nth(i)

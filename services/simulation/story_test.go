@@ -37,17 +37,17 @@ func (p *plan) payment(r *rand.Rand, s slot) call {
 // reconcilers are at them, with a ledger that is slow.
 func (p *plan) addLateAnswers(r *rand.Rand) {
 	s := slot(r.IntN(p.house.payments))
-	at := p.burst(r, s, 4+r.IntN(5), 20*time.Millisecond)
-	back := at + sendWindow + deadline + adoptMargin + between(r, 0, 8*time.Second)
-	away := event{kind: pause, at: at + between(r, time.Millisecond, 24*time.Millisecond), until: back, slot: s}
-	if r.IntN(2) == 0 {
+	at := p.burst(r, s, 5+r.IntN(6), 20*time.Millisecond)
+	back := at + sendWindow + deadline + adoptMargin + between(r, 0, 7*time.Second)
+	away := event{kind: pause, at: at + between(r, 2*time.Millisecond, 10*time.Millisecond), until: back, slot: s}
+	if r.IntN(3) == 0 {
 		away.kind = ledgerDown
 	}
 	p.add(away)
 	for n := range p.house.reconcilers {
 		p.add(event{
 			kind: ledgerSlow, at: back - 8*time.Second, until: back + 8*time.Second, slot: slot(p.house.payments + n),
-			amount: between(r, 500*time.Millisecond, 4*time.Second),
+			amount: between(r, 1500*time.Millisecond, 4500*time.Millisecond),
 		})
 	}
 	for range r.IntN(3) {
