@@ -1,0 +1,9 @@
+package hardening
+
+import "syscall"
+
+// childAttributes gives a child a process group of its own, so that Ctrl-C does
+// not end it before its test, and ends it with this process, whatever ends that.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
