@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
@@ -25,25 +26,29 @@ type belatedWrite struct {
 	id tranid.ID
 	// try makes it; ErrLost means that the row is past it.
 	try func(ctx context.Context) error
-	// dropped is called when it was given up.
+	// dropped is called when it was given up; nil where nothing is lost with it.
 	dropped func()
 }
 
 // later keeps trying to make a write, until the row is taken for abandoned and
 // the reconciler finds out by itself.
 func (s *Service) later(ctx context.Context, w belatedWrite) {
-	if err := s.takePlace(); err != nil {
+	writes := &s.writes
+	if w.dropped == nil {
+		writes = &s.withdrawals
+	}
+	if err := s.takePlace(writes); err != nil {
 		s.leave(ctx, w, err)
 		return
 	}
 	go func() {
-		defer func() { <-s.belated; s.writes.Done() }()
+		defer func() { <-s.belated; writes.Done() }()
 		s.keepTrying(context.WithoutCancel(ctx), w)
 	}()
 }
 
-// takePlace admits a belated write.
-func (s *Service) takePlace() error {
+// takePlace admits a belated write to those of its kind.
+func (s *Service) takePlace(writes *sync.WaitGroup) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.quitting {
@@ -51,7 +56,7 @@ func (s *Service) takePlace() error {
 	}
 	select {
 	case s.belated <- struct{}{}:
-		s.writes.Add(1)
+		writes.Add(1)
 		return nil
 	default:
 		return errors.New("too many writes are waiting")

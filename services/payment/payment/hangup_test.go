@@ -181,6 +181,24 @@ func TestDrain_GivesUpWithItsContext(t *testing.T) {
 	})
 }
 
+// An intent of which nobody knows whether it was stored may turn up for longer
+// than a stop takes. Nothing of it was sent: it is no loss.
+func TestDrain_AWithdrawalIsNoLoss(t *testing.T) {
+	inHouse(t, answers("0000"), nil, func(t *testing.T, h *house) {
+		h.store.createIntent = func(context.Context, ledger.Intent) (ledger.Admission, error) { return ledger.Admission{}, errDown }
+		refused(t, errorOf(h.service.Create(t.Context(), h.pay())), ledger.ReasonLedgerUnavailable)
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if err := h.service.Drain(ctx); err != nil || time.Since(start) != 2*time.Second {
+			t.Errorf("drain: %v after %v, want 2 s", err, time.Since(start))
+		}
+		if h.count("gwanmun_ledger_dropped_total", "outcome") != 0 {
+			t.Error("an outcome was counted as lost")
+		}
+	})
+}
+
 func TestDrain_LetsNothingNewBegin(t *testing.T) {
 	inHouse(t, answers("0000"), nil, func(t *testing.T, h *house) {
 		h.drain()

@@ -99,13 +99,15 @@ type Service struct {
 	quota   *quota
 
 	// work is every call, exchange and feed that is under way: callers may have
-	// gone, and the process may not end before them. writes is every write that is
-	// tried again behind the callers' backs; those of rows are behind's own.
-	work    sync.WaitGroup
-	writes  sync.WaitGroup
-	belated chan struct{}
-	behind  *recorder
-	flights flights
+	// gone, and the process may not end before them. writes is every outcome that is
+	// written behind the callers' backs; those of rows are behind's own, and those
+	// of withdrawals, with which nothing is lost, are apart.
+	work        sync.WaitGroup
+	writes      sync.WaitGroup
+	withdrawals sync.WaitGroup
+	belated     chan struct{}
+	behind      *recorder
+	flights     flights
 	// watchers is how many streams watch.
 	watchers atomic.Int64
 
@@ -172,7 +174,8 @@ func (s *Service) begin() error {
 // Drain lets nothing new begin, and waits for the exchanges that are under way,
 // whose callers may have gone, for the rows that wait to be written and for the
 // writes that are being tried again. When ctx ends first it gives those writes
-// up, counted, and says so.
+// up, counted, and says so. Withdrawals are waited for as well, but to give one up
+// is no error: its intent was not sent, and the reconciler finds that out.
 func (s *Service) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopping = true
@@ -186,10 +189,26 @@ func (s *Service) Drain(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
-		return s.ids.Close(ctx)
+		err := s.ids.Close(ctx)
+		s.endWithdrawals(ctx)
+		return err
 	case <-ctx.Done():
 		s.abandon() //nolint:contextcheck // ctx has ended
 		return fmt.Errorf("drain: %w", ctx.Err())
+	}
+}
+
+// endWithdrawals waits for them, and gives them up when ctx ends.
+func (s *Service) endWithdrawals(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		s.withdrawals.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		s.abandon() //nolint:contextcheck // ctx has ended
 	}
 }
 
@@ -204,6 +223,7 @@ func (s *Service) abandon() {
 	told := make(chan struct{})
 	go func() {
 		s.writes.Wait()
+		s.withdrawals.Wait()
 		s.behind.writes.Wait()
 		close(told)
 	}()
