@@ -212,7 +212,7 @@ func (c *chaos) kill(at *post) (end func(), within time.Duration) {
 // own, and whatever lock it holds.
 func (c *chaos) pause(at *post) (end func(), within time.Duration) {
 	who := at.who()
-	who.process.stop(c.t)
+	who.stop(c.t)
 	return func() { who.signal(syscall.SIGCONT) }, 7 * time.Second
 }
 

@@ -9,6 +9,10 @@
 // and holds, delays, drops or cuts them when a test tells it to. A test waits
 // for what it needs to see, and never for time to pass.
 //
+// One test waits for nothing: TestChaos lets things happen to all of it as a seed
+// has it, for as long as it is told to (make chaos), and then asks whether all that
+// was ever said is true.
+//
 // Every test ends with the same audit of both books (audit_test.go), and every
 // process ends with the same look at its log (process_test.go): whole JSON
 // lines, no data race, no panic, and not one account number.
