@@ -31,6 +31,9 @@ type house struct {
 	keyLife               time.Duration
 	sweep                 time.Duration
 	lateWindow            time.Duration
+	maxAttempts           int
+	// reviewed is whether an operator settles in the end what is in review.
+	reviewed bool
 	// toMidnight is how long after the beginning the day ends in Seoul.
 	toMidnight time.Duration
 	// troubles is how long callers call and faults strike.
@@ -77,12 +80,14 @@ const (
 	crashInLedger      // it dies within a call of the ledger
 	pause              // it stands still, and wakes up
 	clockStep          // its clock is set
+	hints              // the core, or who knows who, hints at payments
+	operator           // resolves and settles, and knows from the bank what it did
 	settlementRun
 )
 
 var kinds = []string{
 	"", "call", "ledger down", "ledger slow", "ledger in doubt", "wire rough", "wire late", "write torn", "cut off", "confusion",
-	"core down", "core fault", "core slow", "crash", "crash in ledger", "pause", "clock step", "settlement",
+	"core down", "core fault", "core slow", "crash", "crash in ledger", "pause", "clock step", "hints", "operator", "settlement",
 }
 
 func (e *event) String() string {
@@ -130,6 +135,8 @@ func newHouse(r *rand.Rand) house {
 		poolSize: 2 + r.IntN(12), keyLife: 24 * time.Hour, sweep: 5 * time.Second, lateWindow: 75 * time.Second,
 		troubles: between(r, 25*time.Second, 60*time.Second),
 	}
+	h.maxAttempts = []int{10, 10, 2, 3}[r.IntN(4)]
+	h.reviewed = r.IntN(2) == 0
 	h.toMidnight = between(r, -h.troubles, 2*h.troubles)
 	if r.IntN(3) == 0 {
 		h.openWait = 10 * time.Second

@@ -110,7 +110,7 @@ func (p *process) reconcile(store *ledgerLink, lists *listing.Client, logger *sl
 	jitter := p.dice.of("jitter")
 	p.resolver = resolve.New(store, &spread{p.core, p}, resolve.Options{
 		Flags: resolve.Flags{
-			SweepInterval: h.sweep, MaxAttempts: 10, CoreFences: h.fences, LateWindow: h.lateWindow, Lease: lease,
+			SweepInterval: h.sweep, MaxAttempts: h.maxAttempts, CoreFences: h.fences, LateWindow: h.lateWindow, Lease: lease,
 		},
 		ExchangeTime: connectTime + readTimeout, ReadTimeout: readTimeout, Connections: h.poolSize, StopGrace: stopGrace,
 		Instance: p.name, Logger: logger, Registry: registry, Now: p.clock.now,

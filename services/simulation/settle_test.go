@@ -13,21 +13,27 @@ import (
 
 // settle begins a settlement run among payments and faults. What it finds then a
 // later run must find again, or close.
-func (w *world) settle(e *event) {
-	for s := w.plan.house.payments; s < len(w.places); s++ {
-		p := w.at(slot(s))
-		if p == nil {
-			continue
-		}
-		w.run(func() {
-			ctx, cancel := context.WithTimeout(p.ends, 10*time.Second)
-			defer cancel()
-			_, err := p.settler.Start(ctx, tranid.DateOf(time.Now()))
-			p.say("", "begins a settlement: %v", err)
-		})
+func (w *world) settle() {
+	p := w.reconciler()
+	if p == nil {
 		return
 	}
-	_ = e
+	w.run(func() {
+		ctx, cancel := context.WithTimeout(p.ends, 10*time.Second)
+		defer cancel()
+		_, err := p.settler.Start(ctx, tranid.DateOf(time.Now()))
+		p.say("", "begins a settlement: %v", err)
+	})
+}
+
+// reconciler is the first that stands; nil if none does.
+func (w *world) reconciler() *process {
+	for s := w.plan.house.payments; s < len(w.places); s++ {
+		if p := w.at(slot(s)); p != nil {
+			return p
+		}
+	}
+	return nil
 }
 
 // compareBooks settles the days of the simulation with nothing in the way, and has

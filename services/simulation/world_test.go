@@ -200,6 +200,9 @@ func (w *world) day() {
 	w.calmDown()
 	w.callers.Wait()
 	w.settleDown()
+	if w.plan.house.reviewed {
+		w.review()
+	}
 	w.compareBooks()
 	w.audit.Finish()
 	for s := range w.places {
@@ -245,8 +248,12 @@ func (w *world) begin(e *event) {
 		} else {
 			w.places[e.slot].clock.off.Add(int64(e.amount))
 		}
+	case hints:
+		w.run(func() { w.hint(e) })
+	case operator:
+		w.run(func() { w.operate(e) })
 	case settlementRun:
-		w.settle(e)
+		w.settle()
 	default: // it is asked after by whom it concerns
 	}
 }
@@ -276,10 +283,7 @@ func (w *world) calmDown() {
 // may take (P4).
 func (w *world) settleDown() {
 	h := &w.plan.house
-	bound := 2*h.sweep + 10*time.Second + lease
-	if !h.fences {
-		bound += h.lateWindow + sendWindow + deadline + adoptMargin
-	}
+	bound := h.bound()
 	limits := map[tranid.ID]time.Time{}
 	for open := w.audit.Open(); len(open) > 0; open = w.audit.Open() {
 		for id, due := range open {
@@ -299,6 +303,16 @@ func (w *world) settleDown() {
 		}
 		time.Sleep(500*time.Millisecond + 7*time.Nanosecond)
 	}
+}
+
+// bound is how long an UNKNOWN payment may stay so that is due, when everything
+// works (P4); a process that died may have held it for a lease before.
+func (h *house) bound() time.Duration {
+	bound := 2*h.sweep + 10*time.Second + lease
+	if !h.fences {
+		bound += h.lateWindow + sendWindow + deadline + adoptMargin
+	}
+	return bound
 }
 
 // openPoor gives an account little money.

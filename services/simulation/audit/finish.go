@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/account"
@@ -27,6 +28,37 @@ func (a *Auditor) Open() map[tranid.ID]time.Time {
 	return open
 }
 
+// InReview are the payments that a human should look at, in order.
+func (a *Auditor) InReview() []tranid.ID {
+	return a.those(func(p *payment) bool { return p.row.NeedsReview })
+}
+
+// Owed are the payments of which the core is still to be told that they are
+// canceled, in order.
+func (a *Auditor) Owed() []tranid.ID {
+	return a.those(func(p *payment) bool { return p.row.Status.Final() && !p.row.NextResolveAt.IsZero() })
+}
+
+func (a *Auditor) those(wanted func(*payment) bool) []tranid.ID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var ids []tranid.ID
+	for id, p := range a.payments {
+		if p.seen && wanted(p) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Stands reports whether the core has a debit that was not canceled.
+func (a *Auditor) Stands(id tranid.ID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.of(id).stands()
+}
+
 // Late is told that a payment was neither final nor in review when it had to be.
 func (a *Auditor) Late(id tranid.ID, bound time.Duration) {
 	a.mu.Lock()
@@ -47,12 +79,12 @@ func (a *Auditor) Balance(digits string, won account.Won) {
 }
 
 // Difference is told what settlement found in the end. What is not final here is
-// UNRESOLVED; there is no other reason for a difference, unless an operator erred.
+// UNRESOLVED; there is no other reason for a difference.
 func (a *Auditor) Difference(d *ledger.Difference) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := a.of(d.ID)
-	if d.Class == ledger.ClassUnresolved && !p.row.Status.Final() || p.row.Evidence == ledger.EvidenceOperator {
+	if d.Class == ledger.ClassUnresolved && !p.row.Status.Final() {
 		return
 	}
 	a.broken("settlement finds no difference that cannot be explained", d.ID, "%s: %s here, %q there", d.Class, d.LedgerStatus, d.CoreState)
@@ -73,6 +105,7 @@ func (a *Auditor) Finish() {
 	for _, p := range a.payments {
 		if p.seen && p.row.Kind.MovesMoney() {
 			a.meaning(p)
+			a.kept(p)
 		}
 		if p.stands() && !p.seen {
 			a.broken("every byte that left had an intent before", p.id, "the core did what no row knows")
@@ -121,4 +154,12 @@ func (a *Auditor) Tally() Tally {
 		}
 	}
 	return n
+}
+
+// kept is what an operator's word has become: the core was told.
+func (a *Auditor) kept(p *payment) {
+	undone := p.row.Status == ledger.StatusFailed || p.row.Status == ledger.StatusCanceled
+	if undone && p.stands() && p.row.NextResolveAt.IsZero() {
+		a.broken("FAILED and CANCELED have no debit", p.id, "%s on %s, nothing is owed to the core, and a debit stands", p.row.Status, p.row.Evidence)
+	}
 }

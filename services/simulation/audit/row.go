@@ -145,7 +145,7 @@ func (a *Auditor) meaning(p *payment) {
 	}
 	switch t.Status {
 	case ledger.StatusSuccess:
-		if !p.stands() && t.Evidence != ledger.EvidenceOperator {
+		if !p.stands() {
 			a.broken("SUCCESS has one live debit", p.id, "%s, and the core did %d debits and %d cancels", t.Evidence, p.debits, p.cancels)
 		}
 		if t.Decision != 0 {

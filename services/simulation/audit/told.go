@@ -34,7 +34,7 @@ func (a *Auditor) Told(r Reply) {
 	}
 	p := a.of(r.Transaction.ID)
 	if r.OK {
-		if !p.seen || p.row.Status != ledger.StatusSuccess || !p.stands() && p.row.Evidence != ledger.EvidenceOperator {
+		if !p.seen || p.row.Status != ledger.StatusSuccess || !p.stands() {
 			a.broken("OK means SUCCESS, durable", p.id, "the row is %s, debits %d, cancels %d", p.row.Status, p.debits, p.cancels)
 		}
 		if p.row.Client != r.Client || p.row.Key != r.Key {
