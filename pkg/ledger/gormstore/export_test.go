@@ -18,7 +18,7 @@ func InUse(s *Store) int {
 }
 
 // Waiting is how many wait to be written with the next batches.
-func Waiting(s *Store) int { return len(s.intents.waiting) + len(s.outcomes.waiting) }
+func Waiting(s *Store) int { return s.intents.length() + s.outcomes.length() }
 
 // CreateAlone is CreateIntent with a commit of its own.
 func CreateAlone(ctx context.Context, s *Store, in ledger.Intent) (ledger.Admission, error) {

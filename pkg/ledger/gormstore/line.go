@@ -37,10 +37,15 @@ type reply[A any] struct {
 
 // line is where those wait who have a row of one kind to write, and the one
 // goroutine that writes what waits, together, while the next wait: the more of
-// them come, the more are written with one commit, and one who comes alone waits
-// for nobody.
+// them come, the more are written with one commit. One who comes alone waits for
+// nobody and wakes nobody, but writes the row himself.
 type line[Q, A any] struct {
 	waiting chan *place[Q, A]
+	// turn has one token, which whoever writes holds.
+	turn chan struct{}
+	// next is 1 while the first of those who wait is out of the channel, and his
+	// turn has not come.
+	next atomic.Int32
 	// write settles a batch: a reply for each question. It obeys its context.
 	write func(ctx context.Context, batch []Q) []reply[A]
 	rows  prometheus.Observer
@@ -83,8 +88,9 @@ func (g *group) leave() {
 func newLine[Q, A any](rows prometheus.Observer, write func(context.Context, []Q) []reply[A]) *line[Q, A] {
 	l := &line[Q, A]{
 		waiting: make(chan *place[Q, A], maxWaiting), write: write, rows: rows,
-		closing: make(chan struct{}), ended: make(chan struct{}),
+		closing: make(chan struct{}), ended: make(chan struct{}), turn: make(chan struct{}, 1),
 	}
+	l.turn <- struct{}{}
 	go l.run()
 	return l
 }
@@ -95,6 +101,10 @@ func (l *line[Q, A]) ask(ctx context.Context, question Q) (A, error) {
 	var none A
 	if ctx.Err() != nil {
 		return none, ctx.Err()
+	}
+	if l.isMyTurn() {
+		defer func() { l.turn <- struct{}{} }()
+		return l.settleOwn(ctx, question)
 	}
 	p := &place[Q, A]{question: question, reply: make(chan reply[A], 1), asker: trace.SpanFromContext(ctx)}
 	select {
@@ -122,10 +132,51 @@ func (l *line[Q, A]) ask(ctx context.Context, question Q) (A, error) {
 	}
 }
 
+// length is how many wait.
+func (l *line[Q, A]) length() int { return len(l.waiting) + int(l.next.Load()) }
+
+// isMyTurn takes the turn if nobody writes and nobody waits.
+func (l *line[Q, A]) isMyTurn() bool {
+	select {
+	case <-l.turn:
+	default:
+		return false
+	}
+	select {
+	case <-l.closing:
+	default:
+		if l.length() == 0 {
+			return true
+		}
+	}
+	l.turn <- struct{}{}
+	return false
+}
+
+// settleOwn writes a batch of one, until who asks leaves.
+func (l *line[Q, A]) settleOwn(ctx context.Context, question Q) (A, error) {
+	writing, cancel := context.WithTimeout(context.Background(), batchTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, cancel)
+	defer stop()
+	asker := []*place[Q, A]{{asker: trace.SpanFromContext(ctx)}}
+	writing, batch := span.Batch(writing, "ledger batch", recorded(asker))
+	defer batch.End()
+	r := l.write(writing, []Q{question})[0] //nolint:contextcheck // it may outlast who asks by what ending it takes
+	if !errors.Is(r.err, errAlone) {
+		l.rows.Observe(1)
+	}
+	if r.err != nil && ctx.Err() != nil {
+		return r.answer, ctx.Err()
+	}
+	return r.answer, r.err
+}
+
 // close waits for the batch under way. Who waits behind it is refused.
 func (l *line[Q, A]) close() {
 	l.once.Do(func() { close(l.closing) })
 	<-l.ended
+	l.turn <- <-l.turn // whoever writes for himself has ended
 }
 
 func (l *line[Q, A]) run() {
@@ -140,7 +191,15 @@ func (l *line[Q, A]) run() {
 		case <-l.closing:
 			return
 		case first := <-l.waiting:
+			l.next.Store(1)
+			select {
+			case <-l.closing:
+				return
+			case <-l.turn:
+			}
+			l.next.Store(0)
 			l.settle(first)
+			l.turn <- struct{}{}
 		}
 	}
 }
