@@ -142,4 +142,29 @@ var ledgerMutations = []mutation{
 		edits: swap(gormBatch, "case lead.Fingerprint != in.Fingerprint:", "case false:"),
 		tests: some(gormstore, "Batch_EqualKeys"),
 	},
+	{
+		name: "batches are joined with the book", guard: "a plan that is kept does for any book",
+		edits: swap(
+			"pkg/ledger/gormstore/dialect.go", "\"given CROSS JOIN LATERAL (\" + soughtRow(\"ctid AS place\", \"\") + \") AS sought\\nWHERE ctid = place\"",
+			"\"given\\nWHERE business_date = at_date AND transaction_id = at_id\"",
+		),
+		tests: some(gormstore, "Plans_Made"), postgres: true,
+	},
+	{
+		name: "a young book is read from end to end", guard: "a plan that is kept does for any book",
+		edits: swap("pkg/ledger/gormstore/dialect.go", "bitmapSetting: off, scanSetting: off,", "bitmapSetting: off, scanSetting: \"on\","),
+		tests: some(gormstore, "Plans_Made"), postgres: true,
+	},
+	{
+		name: "an outcome reads the row of its intent", guard: "a payment is two statements",
+		edits: swap("pkg/ledger/gormstore/single.go", "		s.requested.remember(t)\n", ""),
+		tests: some(gormstore, "Plain_"), postgres: true,
+	},
+	{
+		name: "who comes alone writes beside a batch", guard: "one writer of each kind",
+		edits: swap(
+			"pkg/ledger/gormstore/line.go", "	case <-l.turn:\n	default:\n		return false\n	}\n	select {", "	default:\n	}\n	select {",
+		),
+		tests: some(gormstore, "Line_"),
+	},
 }
