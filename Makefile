@@ -106,6 +106,16 @@ jaeger-check: $(BIN)/jaeger ## Build the real Jaeger (minutes) and read a paymen
 mutants: ## Take the guards away one at a time: a test must notice each (MUTANTS_FLAGS='-only echo')
 	cd tools/mutants && GOWORK=off $(GO) test -count=1 . && GOWORK=off $(GO) run . $(MUTANTS_FLAGS)
 
+.PHONY: simulate
+simulate: ## Play simulated bank days with everything dying, on all processors (SEEDS=10000 FROM=1)
+	@mkdir -p .cache
+	$(GO) test -c -o .cache/simulation.test ./services/simulation
+	@n=$$(getconf _NPROCESSORS_ONLN); each=$$(( ($(or $(SEEDS),10000) + n - 1) / n )); pids=; failed=0; \
+	  for i in $$(seq 0 $$((n - 1))); do \
+	    .cache/simulation.test -test.run '^TestSeeds$$' -test.timeout 0 -seeds $$each -from $$(( $(or $(FROM),1) + i * each )) & pids="$$pids $$!"; \
+	  done; \
+	  for pid in $$pids; do wait $$pid || failed=1; done; exit $$failed
+
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for ten seconds
 	@for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' pkg services | xargs -n1 dirname | sort -u); do \

@@ -12,6 +12,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -136,9 +137,11 @@ func (a *Auditor) of(id tranid.ID) *payment {
 	return p
 }
 
-// broken keeps a violation. The caller holds mu.
+// broken keeps a violation, the first of a rule and a transaction. The caller holds
+// mu.
 func (a *Auditor) broken(rule string, id tranid.ID, format string, args ...any) {
-	if len(a.violations) < maxViolations {
+	known := func(v Violation) bool { return v.Rule == rule && v.ID == id }
+	if len(a.violations) < maxViolations && !slices.ContainsFunc(a.violations, known) {
 		a.violations = append(a.violations, Violation{At: a.opts.Now(), Rule: rule, ID: id, What: fmt.Sprintf(format, args...)})
 	}
 }
