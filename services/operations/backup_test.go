@@ -175,6 +175,7 @@ func restoreWhilePaying(t *testing.T, b *book, backup func(b *book) *book) {
 		t.Errorf("payment ends with %d", code)
 	}
 
+	restored = putBack(t, b, restored)
 	audit(t, restored, today)
 	flags := append(restored.flags(t, ""), reach...)
 	reconciler := start(t, dir, "reconciler", "reconciler", append(flags, "--sweep-interval=200ms")...)
@@ -186,6 +187,29 @@ func restoreWhilePaying(t *testing.T, b *book, backup func(b *book) *book) {
 	second := start(t, dir, "payment-2", "payment", append(flags, soon...)...)
 	payOn(t, dialGRPC(t, second), all, lost)
 	refusesAnotherKey(t, dir, restored)
+}
+
+// putBack puts a restored file in the place of the lost one, as the page says; a
+// database of PostgreSQL has a name of its own.
+func putBack(t testing.TB, lost, restored *book) *book {
+	t.Helper()
+	if restored.path == "" {
+		return restored
+	}
+	aside := t.TempDir()
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		// The last two are there only after a crash.
+		err := os.Rename(lost.path+suffix, filepath.Join(aside, "ledger.db"+suffix))
+		if err != nil && (suffix == "" || !os.IsNotExist(err)) {
+			t.Fatal(err)
+		}
+	}
+	for _, suffix := range []string{"", ".key"} {
+		if err := os.Rename(restored.path+suffix, lost.path+suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return lost
 }
 
 // resolved waits until nothing of the book is open, and returns its payments.
