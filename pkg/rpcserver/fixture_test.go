@@ -89,31 +89,36 @@ func newEdge(t *testing.T, p *payments, ready func(context.Context) error) *edge
 
 func newEdgeWith(t *testing.T, p *payments, ready func(context.Context) error, flags rpcserver.Flags) *edge {
 	t.Helper()
-	flags.GRPCAddr, flags.AdminAddr = "grpc:1", "admin:1"
 	if ready == nil {
 		ready = func(context.Context) error { return nil }
 	}
-	e := &edge{
-		grpc: bufconn.Listen(1 << 20), admin: bufconn.Listen(1 << 20),
-		log: &logLines{}, registry: telemetry.NewRegistry(), served: make(chan error, 1),
-	}
-	server, err := rpcserver.New(rpcserver.Options{
-		Flags:    flags,
-		Logger:   telemetry.NewLogger(e.log, slog.LevelDebug, "payment"),
-		Registry: e.registry,
-		Ready:    ready,
+	return serveEdge(t, rpcserver.Options{
+		Flags: flags,
+		Ready: ready,
 		Register: func(r grpc.ServiceRegistrar) {
 			paymentv1.RegisterPaymentServiceServer(r, p)
 			ledgerv1.RegisterLedgerServiceServer(r, p)
 		},
 		Services: roles,
-		Listen: func(_ context.Context, _, address string) (net.Listener, error) {
-			if address == "grpc:1" {
-				return e.grpc, nil
-			}
-			return e.admin, nil
-		},
 	})
+}
+
+// serveEdge serves in memory until the test ends.
+func serveEdge(t testing.TB, o rpcserver.Options) *edge {
+	t.Helper()
+	e := &edge{
+		grpc: bufconn.Listen(1 << 20), admin: bufconn.Listen(1 << 20),
+		log: &logLines{}, registry: telemetry.NewRegistry(), served: make(chan error, 1),
+	}
+	o.Flags.GRPCAddr, o.Flags.AdminAddr = "grpc:1", "admin:1"
+	o.Logger, o.Registry = telemetry.NewLogger(e.log, slog.LevelDebug, "payment"), e.registry
+	o.Listen = func(_ context.Context, _, address string) (net.Listener, error) {
+		if address == "grpc:1" {
+			return e.grpc, nil
+		}
+		return e.admin, nil
+	}
+	server, err := rpcserver.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +143,7 @@ func newEdgeWith(t *testing.T, p *payments, ready func(context.Context) error, f
 	return e
 }
 
-func (e *edge) dial(t *testing.T, options ...grpc.DialOption) *grpc.ClientConn {
+func (e *edge) dial(t testing.TB, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return e.grpc.DialContext(ctx) }))

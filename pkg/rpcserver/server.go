@@ -99,6 +99,7 @@ type Server struct {
 	health *health.Server
 	admin  *http.Server
 	panics prometheus.Counter
+	turned *prometheus.CounterVec // connections that were turned away, by port
 
 	methods map[string]*method
 	unknown *method
@@ -133,6 +134,10 @@ func New(o Options) (*Server, error) {
 			Name: "gwanmun_panics_total",
 			Help: "Panics in handlers, each answered INTERNAL.",
 		}),
+		turned: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gwanmun_connections_refused_total",
+			Help: "Connections that were closed at once because the port had as many as it may have.",
+		}, []string{"port"}),
 	}
 	s.streamsEnd, s.endStreams = context.WithCancel(context.Background())
 	s.polling, s.stopPolling = context.WithCancel(context.Background())
@@ -171,7 +176,7 @@ func New(o Options) (*Server, error) {
 	s.setServing(false)
 	s.nameMethods()
 	counts.InitializeMetrics(s.grpc)
-	for _, c := range []prometheus.Collector{counts, s.panics, s.door.consumed, s.door.rejected, s.door.refused} {
+	for _, c := range []prometheus.Collector{counts, s.panics, s.turned, s.door.consumed, s.door.rejected, s.door.refused} {
 		if err := s.registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register the rpc metrics: %w", err)
 		}
@@ -248,16 +253,16 @@ func (s *Server) method(path string) *method {
 // Listen binds both ports and logs where.
 func (s *Server) Listen(ctx context.Context) error {
 	var err error
-	if s.grpcListener, err = s.bind(ctx, "grpc", s.flags.GRPCAddr); err != nil {
+	if s.grpcListener, err = s.bind(ctx, "grpc", s.flags.GRPCAddr, maxConnections); err != nil {
 		return err
 	}
-	if s.adminListener, err = s.bind(ctx, "admin", s.flags.AdminAddr); err != nil {
+	if s.adminListener, err = s.bind(ctx, "admin", s.flags.AdminAddr, maxAdminConnections); err != nil {
 		return errors.Join(err, s.grpcListener.Close())
 	}
 	return nil
 }
 
-func (s *Server) bind(ctx context.Context, name, address string) (net.Listener, error) {
+func (s *Server) bind(ctx context.Context, name, address string, most int64) (net.Listener, error) {
 	listener, err := s.listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for %s: %w", name, err)
@@ -267,7 +272,7 @@ func (s *Server) bind(ctx context.Context, name, address string) (net.Listener, 
 	}
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening",
 		slog.String("name", name), slog.String("address", listener.Addr().String()))
-	return listener, nil
+	return &crowd{Listener: listener, most: most, refused: s.turned.WithLabelValues(name)}, nil
 }
 
 // checkReach refuses a port that other machines reach and that is not closed to
