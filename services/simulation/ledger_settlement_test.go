@@ -10,13 +10,11 @@ import (
 // What settlement asks of the ledger.
 
 func (l *ledgerLink) BeginSettlement(ctx context.Context, s ledger.SettlementStart) (ledger.SettlementRun, bool, error) {
-	begun := false
-	run, err := ask(ctx, l, request{name: "BeginSettlement", saw: nothing}, func(ctx context.Context) (started, error) {
+	began, err := ask(ctx, l, request{name: "BeginSettlement", saw: nothing}, func(ctx context.Context) (started, error) {
 		run, begun, err := l.Store.BeginSettlement(ctx, s)
 		return started{run, begun}, err
 	})
-	begun = run.begun
-	return run.run, begun, err
+	return began.run, began.begun, err
 }
 
 type started struct {

@@ -61,11 +61,11 @@ func (w *world) settleOne(ctx context.Context, p *process, id tranid.ID) {
 	if w.audit.Stands(id) {
 		to = ledger.StatusSuccess
 	}
-	row, err := p.resolver.Settle(ctx, id, to, "the bank says so by telephone", human)
+	_, err := p.resolver.Settle(ctx, id, to, "the bank says so by telephone", human)
 	p.say(id, "is settled by an operator: %s, %v", to, err)
 	if err != nil && to == ledger.StatusSuccess { // it was decided to cancel it
-		row, err = p.resolver.Settle(ctx, id, ledger.StatusCanceled, "to be canceled", human)
-		p.say(id, "is settled by an operator: %s %s, %v", row.Status, row.Evidence, err)
+		_, err = p.resolver.Settle(ctx, id, ledger.StatusCanceled, "to be canceled", human)
+		p.say(id, "is settled by an operator: %s, %v", ledger.StatusCanceled, err)
 	}
 }
 

@@ -249,7 +249,7 @@ func (p *process) kill(where string) {
 	p.say("", "dies %s", where)
 	p.end()
 	for _, c := range conns {
-		_ = c.Conn.Close()
+		_ = c.Close()
 	}
 	if p.service != nil {
 		p.world.run(func() {
@@ -268,7 +268,7 @@ func (p *process) keep(s *socket) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.isDead() {
-		_ = s.Conn.Close()
+		_ = s.Close()
 		return
 	}
 	p.conns = append(p.conns, s)
@@ -292,6 +292,9 @@ type logBook struct{ p *process }
 func (*logBook) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 func (b *logBook) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "ghost" {
+		defer b.alarm(&r)
+	}
 	text := r.Level.String() + " " + r.Message
 	var id tranid.ID
 	r.Attrs(func(a slog.Attr) bool {
@@ -310,6 +313,16 @@ func (b *logBook) Handle(_ context.Context, r slog.Record) error {
 		b.p.say(id, "says %s", text)
 	}
 	return nil
+}
+
+// alarm has the auditor look whether there is a ghost.
+func (b *logBook) alarm(r *slog.Record) {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "transaction_id" {
+			b.p.world.audit.Alarm(tranid.ID(a.Value.String()))
+		}
+		return true
+	})
 }
 
 func (b *logBook) WithAttrs([]slog.Attr) slog.Handler { return b }

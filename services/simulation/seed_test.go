@@ -3,7 +3,6 @@ package simulation
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +51,7 @@ func TestSeeds(t *testing.T) {
 				seed, played, first, seed, len(r.plan.events), len(small.plan.events), tell(small))
 		}
 	}
-	fmt.Fprintf(os.Stdout, "simulation: %d seeds from %d in %s, %.1f a second; %d payments, %d of them UNKNOWN for a while\n", played, *fromFlag,
+	fmt.Printf("simulation: %d seeds from %d in %s, %.1f a second; %d payments, %d of them UNKNOWN for a while\n", played, *fromFlag,
 		time.Since(begun).Round(time.Second), float64(played)/time.Since(begun).Seconds(), payments, doubted)
 }
 

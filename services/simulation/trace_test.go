@@ -56,7 +56,7 @@ func (t *trace) moments() []moment {
 func (t *trace) hash() uint64 {
 	h := fnv.New64a()
 	for _, m := range t.moments() {
-		fmt.Fprintf(h, "%d %s %s %s\n", m.at, m.who, m.id, m.what)
+		_, _ = fmt.Fprintf(h, "%d %s %s %s\n", m.at, m.who, m.id, m.what)
 	}
 	return h.Sum64()
 }
@@ -67,6 +67,6 @@ func (t *trace) write(w io.Writer, about map[tranid.ID]bool) {
 		if len(about) > 0 && m.id != "" && !about[m.id] {
 			continue
 		}
-		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%14s  %-15s %-22s  %s", fmt.Sprintf("%.9fs", m.at.Seconds()), m.who, m.id, m.what), " "))
+		_, _ = fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%14s  %-15s %-22s  %s", fmt.Sprintf("%.9fs", m.at.Seconds()), m.who, m.id, m.what), " "))
 	}
 }

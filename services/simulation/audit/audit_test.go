@@ -224,6 +224,7 @@ var tellings = []struct {
 	{"an answer reaches its request alone", func(d *day) { d.paid(1, "a"); d.told(1, "b", 0) }},
 	{"an answer reaches its request alone", func(d *day) { d.paid(1, "a"); d.ToldBalance(digits, d.now.Add(time.Second), 1_000_000) }},
 	{"money is conserved", func(d *day) { d.paid(1, "a"); d.Balance(digits, 1_000_000) }},
+	{"an alarm is about something", func(d *day) { d.paid(1, "a"); d.Alarm(id(1)) }},
 	{"no account number is written", func(d *day) { d.Text("a log", "pays from "+digits) }},
 	{"settlement finds no difference that cannot be explained", func(d *day) {
 		d.paid(1, "a")

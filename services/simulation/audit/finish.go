@@ -68,6 +68,19 @@ func (a *Auditor) Late(id tranid.ID, bound time.Duration) {
 		p.row.Status, p.row.ResolveAttempts, bound)
 }
 
+// Alarm is told that the house alarms on a ghost: that what it has of a payment cannot
+// be true. There is none without a debit or a cancel that says otherwise.
+func (a *Auditor) Alarm(id tranid.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.of(id)
+	failed := p.row.Status == ledger.StatusFailed && p.debits > 0
+	success := p.row.Status == ledger.StatusSuccess && (p.cancels > 0 || p.fenced)
+	if !failed && !success {
+		a.broken("an alarm is about something", id, "a ghost was seen, the row is %s, debits %d, cancels %d", p.row.Status, p.debits, p.cancels)
+	}
+}
+
 // Balance is told what the core says that an account has, at the end of the day.
 func (a *Auditor) Balance(digits string, won account.Won) {
 	a.mu.Lock()
