@@ -34,22 +34,25 @@ type part struct {
 
 var (
 	anyOutput = regexp.MustCompile("(?m)^```(json|text)$")
+	anyStage  = regexp.MustCompile("(?m)^<!-- *stage")
+	anyKeys   = regexp.MustCompile("(?m)^<!-- *shown")
 
-	partOf   = regexp.MustCompile("(?ms)^<!-- stage: ([a-z ]+) -->\n|^(<!-- not run: [^>]*-->\n)?```sh\n(.*?)^```\n")
+	partOf   = regexp.MustCompile("(?ms)^<!-- stage: ([A-Za-z ]+) -->\n|^(<!-- not run: [^>]*-->\n)?```sh\n(.*?)^```\n")
 	outputOf = regexp.MustCompile("(?ms)\\A\n(?:<!-- shown: ([A-Za-z_ ]+) -->\n)?```(?:json|text)\n(.*?)^```\n")
 )
 
-// parts reads a page. An output that stands behind no lines would be compared
-// with nothing.
+// parts reads a page. What is not understood would be passed over, so that is an
+// error.
 func parts(t testing.TB, page string) []part {
 	t.Helper()
 	var all []part
-	outputs := 0
+	outputs, stages, keys := 0, 0, 0
 	for _, m := range partOf.FindAllStringSubmatchIndex(page, -1) {
 		p := part{at: 1 + strings.Count(page[:m[0]], "\n")}
 		switch {
 		case m[2] >= 0:
 			p.stage = page[m[2]:m[3]]
+			stages++
 		case m[4] >= 0:
 			continue
 		default:
@@ -60,13 +63,16 @@ func parts(t testing.TB, page string) []part {
 				outputs++
 				if o[2] >= 0 {
 					p.shown = strings.Fields(page[m[1]:][o[2]:o[3]])
+					keys++
 				}
 			}
 		}
 		all = append(all, p)
 	}
-	if n := len(anyOutput.FindAllString(page, -1)); n != outputs {
-		t.Errorf("of %d outputs of the page %d stand behind lines", n, outputs)
+	for what, found := range map[*regexp.Regexp]int{anyOutput: outputs, anyStage: stages, anyKeys: keys} {
+		if n := len(what.FindAllString(page, -1)); n != found {
+			t.Errorf("the page has %d of %s, and %d of them are understood", n, what, found)
+		}
 	}
 	return all
 }
