@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/gwanmun/gwanmun/pkg/cmdline"
 )
 
@@ -20,7 +22,7 @@ func TestMain(m *testing.M) {
 	if end := os.Getenv("CMDLINE_TEST_END"); end != "" {
 		cmdline.Main(func(ctx context.Context, args []string) error { return binary(ctx, args, end) })
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // binary ends in the way it is told.

@@ -162,18 +162,18 @@ func (e *edge) payments() paymentv1.PaymentServiceClient {
 // fetch asks the admin port and returns status and body.
 func (e *edge) fetch(t *testing.T, method, path string, header ...string) (int, string) {
 	t.Helper()
-	resp, body := e.ask(t, method, path, header...)
-	return resp.StatusCode, body
+	code, _, body := e.ask(t, method, path, header...)
+	return code, body
 }
 
 // headers are those of what the admin port answers.
 func (e *edge) headers(t *testing.T, path string) http.Header {
 	t.Helper()
-	resp, _ := e.ask(t, http.MethodGet, path)
-	return resp.Header
+	_, headers, _ := e.ask(t, http.MethodGet, path)
+	return headers
 }
 
-func (e *edge) ask(t *testing.T, method, path string, header ...string) (*http.Response, string) {
+func (e *edge) ask(t *testing.T, method, path string, header ...string) (int, http.Header, string) {
 	t.Helper()
 	transport := &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return e.admin.DialContext(ctx) },
@@ -196,7 +196,7 @@ func (e *edge) ask(t *testing.T, method, path string, header ...string) (*http.R
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(body)
+	return resp.StatusCode, resp.Header, string(body)
 }
 
 // logLines keeps what is logged.

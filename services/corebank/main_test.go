@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/gwanmun/gwanmun/pkg/account"
 	telegram "github.com/gwanmun/gwanmun/pkg/telegram/gen"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(mainEnv) != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 func command(ctx context.Context, args ...string) *exec.Cmd {

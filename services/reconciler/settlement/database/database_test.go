@@ -15,6 +15,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the way round the store
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 	_ "modernc.org/sqlite" // the same
 
 	"github.com/gwanmun/gwanmun/pkg/account"
@@ -26,7 +27,14 @@ import (
 	"github.com/gwanmun/gwanmun/services/reconciler/settlement"
 )
 
-func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+func TestMain(m *testing.M) {
+	code := postgrestest.Main(m)
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, "database: left running:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 var (
 	payer = ledger.Actor{Name: ledger.ActorPayment, Instance: "payment-test"}
