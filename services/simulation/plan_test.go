@@ -114,7 +114,11 @@ func newPlan(seed uint64) *plan {
 		p.addCalls(r)
 	}
 	r = d.of("troubles").rand()
-	for range 3 + r.IntN(14) {
+	troubles := 3 + r.IntN(14)
+	if r.IntN(4) == 0 {
+		troubles *= 3 // a day on which nothing works
+	}
+	for range troubles {
 		p.addTrouble(r)
 	}
 	r = d.of("stories").rand()
