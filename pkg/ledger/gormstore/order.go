@@ -50,18 +50,23 @@ type clientRow struct {
 	client, name, id string
 }
 
-// deleteOf deletes rows of clients, each if it is for that transaction: with one
-// statement for a client, so that the primary key is searched for them and for no
-// more.
+// deleteOf deletes rows of clients that nobody else may change, each if it is for
+// that transaction.
 func (s *Store) deleteOf(tx *gorm.DB, table, column string, rows []clientRow) error {
+	switch {
+	case len(rows) == 0:
+		return nil
+	case s.dialect.arrays:
+		text, values := soughtOf(table, column, rows)
+		return tx.Exec("DELETE FROM "+table+" WHERE ctid = ANY(ARRAY("+text+"))", values...).Error
+	}
 	names, ids := make(map[string][]string), make(map[string][]string)
 	for _, r := range rows {
 		names[r.client], ids[r.client] = append(names[r.client], r.name), append(ids[r.client], r.id)
 	}
 	for _, client := range slices.Sorted(maps.Keys(names)) {
-		name, nameValue := s.dialect.among(column, names[client])
-		id, idValue := s.dialect.among("transaction_id", ids[client])
-		err := tx.Exec("DELETE FROM "+table+" WHERE client_id = ? AND "+name+" AND "+id, client, nameValue, idValue).Error
+		err := tx.Exec("DELETE FROM "+table+" WHERE client_id = ? AND "+column+" IN ? AND transaction_id IN ?",
+			client, names[client], ids[client]).Error
 		if err != nil {
 			return err
 		}

@@ -148,14 +148,6 @@ func (d *dialect) given(r *relation) (text string, values []any) {
 	return "WITH given (" + r.names() + ") AS (" + text + ")\n", values
 }
 
-// among is the condition that a column has one of those values.
-func (d *dialect) among(name string, values []string) (text string, value any) {
-	if d.arrays {
-		return name + " = ANY(?)", &values
-	}
-	return name + " IN ?", values
-}
-
 // insertRows stores new rows of transactions.
 func (d *dialect) insertRows(tx *gorm.DB, rows []transactionRow) error {
 	text, values := d.insert("transactions", &relation{count: len(rows), columns: rowColumns(rows)})

@@ -56,3 +56,15 @@ func amongIDs(ids []string) (text string, values []any) {
 	slices.Sort(days)
 	return "business_date IN ? AND transaction_id IN ?", []any{slices.Compact(days), ids}
 }
+
+// soughtOf is where PostgreSQL finds what clients have under names, for those
+// transactions.
+func soughtOf(table, name string, rows []clientRow) (text string, values []any) {
+	text, values = (&relation{count: len(rows), columns: []column{
+		texts("of_client", rows, func(r *clientRow) string { return r.client }),
+		texts("of_name", rows, func(r *clientRow) string { return r.name }),
+		texts("of_id", rows, func(r *clientRow) string { return r.id }),
+	}}).arrays()
+	return "SELECT place FROM (" + text + ") AS wanted CROSS JOIN LATERAL (SELECT ctid AS place FROM " + table +
+		" WHERE client_id = of_client AND " + name + " = of_name AND transaction_id = of_id OFFSET 0) AS sought", values
+}
