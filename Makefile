@@ -94,6 +94,10 @@ bench-settlement: ## Measure settlement: a million generated rows and their memo
 bench-link: ## Measure what the way to the core costs, against bare sockets
 	$(GO) run ./bench/link $(BENCH_FLAGS)
 
+.PHONY: bench-memory
+bench-memory: ## Measure what idle services, idle connections and 10,000 calls in flight cost, beside a bare gRPC server
+	$(GO) test -count=1 -v -run '^(TestIdle_|TestConnections_Idle|TestMemory_)' ./services/hardening
+
 .PHONY: ledger-size
 ledger-size: ## Measure what a payment takes in a PostgreSQL ledger (PAYMENTS=200000)
 	GWANMUN_LEDGER_SIZE=$(or $(PAYMENTS),200000) $(GO) test -count=1 -timeout 30m -v -run '^TestSize_' ./pkg/ledger/gormstore
@@ -117,10 +121,10 @@ simulate: ## Play simulated bank days with everything dying, on all processors (
 	  for pid in $$pids; do wait $$pid || failed=1; done; exit $$failed
 
 .PHONY: fuzz
-fuzz: ## Fuzz each parser for ten seconds
+fuzz: ## Fuzz each parser and the rpc surface for ten seconds each (FUZZTIME=1m)
 	@for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' pkg services | xargs -n1 dirname | sort -u); do \
 	  for f in $$(grep -h '^func Fuzz' $$pkg/*_test.go | sed 's/func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
-	    echo "$$pkg $$f"; (cd $$pkg && $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 10s .) || exit 1; \
+	    echo "$$pkg $$f"; (cd $$pkg && $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(or $(FUZZTIME),10s) .) || exit 1; \
 	  done; \
 	done
 
@@ -141,6 +145,9 @@ $(BIN)/grpcurl: tools/rpc/go.mod
 
 $(BIN)/jaeger: tools/jaeger/go.mod
 	GOWORK=off $(GO) build -C tools/jaeger -o ../../$(BIN)/ tool
+
+$(BIN)/govulncheck: tools/vuln/go.mod
+	GOWORK=off $(GO) build -C tools/vuln -o ../../$(BIN)/ tool
 
 .PHONY: generate
 generate: $(BIN)/buf $(BIN)/protoc-gen-telegram ## Generate stubs, telegrams and the telegram reference
@@ -170,6 +177,12 @@ breaking: $(BIN)/buf ## Fail if the contracts break callers of the commit before
 .PHONY: deployment
 deployment: ## Hold docker-compose.yml and deploy/ against the binaries and the libraries of their readers
 	cd tools/deploy && GOWORK=off $(GO) test -count=1 ./...
+
+.PHONY: vulnerabilities
+vulnerabilities: $(BIN)/govulncheck ## Ask the Go vulnerability database about each module (advice: it fails nothing, and needs vuln.go.dev)
+	@for m in $(MODULES); do \
+	  echo "$$m"; (cd $$m && timeout 300 $(CURDIR)/$(BIN)/govulncheck ./...) || echo "advice: look at what is above; or the database could not be asked"; \
+	done
 
 .PHONY: modules
 modules: ## Build each module by itself, without the workspace
