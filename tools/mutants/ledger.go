@@ -143,14 +143,6 @@ var ledgerMutations = []mutation{
 		tests: some(gormstore, "Batch_EqualKeys"),
 	},
 	{
-		name: "batches are joined with the book", guard: "a plan that is kept does for any book",
-		edits: swap(
-			"pkg/ledger/gormstore/dialect.go", "\"given CROSS JOIN LATERAL (\" + soughtRow(\"ctid AS place\", \"\") + \") AS sought\\nWHERE ctid = place\"",
-			"\"given\\nWHERE business_date = at_date AND transaction_id = at_id\"",
-		),
-		tests: some(gormstore, "Plans_Made"), postgres: true,
-	},
-	{
 		name: "a young book is read from end to end", guard: "a plan that is kept does for any book",
 		edits: swap("pkg/ledger/gormstore/dialect.go", "bitmapSetting: off, scanSetting: off,", "bitmapSetting: off, scanSetting: \"on\","),
 		tests: some(gormstore, "Plans_Made"), postgres: true,
