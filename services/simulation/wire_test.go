@@ -29,7 +29,7 @@ func (p *process) dialer(to port) func(context.Context, string, string) (net.Con
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		die := p.next("dial")
 		if !sleep(ctx, die.of("there").between(50*time.Microsecond, 2*time.Millisecond)) {
-			return nil, ctx.Err()
+			return nil, gaveUp(ctx)
 		}
 		p.awake(die)
 		w := p.world
@@ -38,7 +38,7 @@ func (p *process) dialer(to port) func(context.Context, string, string) (net.Con
 				return nil, errRefused
 			}
 			<-ctx.Done() // nobody answers at all
-			return nil, ctx.Err()
+			return nil, gaveUp(ctx)
 		}
 		beneath := w.core.accept(to, die)
 		if beneath == nil {
@@ -53,6 +53,13 @@ func (p *process) dialer(to port) func(context.Context, string, string) (net.Con
 		p.keep(s)
 		return s, nil
 	}
+}
+
+// gaveUp is the end of a dial whose time is up. Contexts that end at one moment have
+// all ended a moment later.
+func gaveUp(ctx context.Context) error {
+	time.Sleep(time.Microsecond)
+	return ctx.Err()
 }
 
 // calm is a network as it is on a good day; every frame has a moment of its own.
@@ -154,10 +161,14 @@ func (s *socket) say(b []byte, what string) {
 	}
 }
 
+// bellRings is how much later than a context a socket notices that time is up. Both
+// at one moment would be in no order.
+const bellRings = 137 * time.Nanosecond
+
 // SetDeadline takes a time by the process's clock. A read deadline alone is set by
 // a look of a moment, which goes by the runtime's.
 func (s *socket) SetDeadline(t time.Time) error {
-	return s.Conn.SetDeadline(t.Add(-s.p.clock.skew()))
+	return s.Conn.SetDeadline(t.Add(bellRings - s.p.clock.skew()))
 }
 
 // sleep waits, and reports whether ctx goes on.
