@@ -123,6 +123,7 @@ var differs = []struct {
 	{regexp.MustCompile(`"(peer|address)":"[^"]*"`), `"$1":"ADDRESS"`},
 	{regexp.MustCompile(`\b[0-9]+(\.[0-9]+)?e\+[0-9]+\b`), "NUMBER"},
 	{regexp.MustCompile(`(?m)^(gwanmun_ledger_queue_depth|gwanmun_ratelimit_rejected_total\{.*\}) [0-9]+$`), "$1 NUMBER"}, // rows are written behind
+	{regexp.MustCompile(`(?m)^(gwanmun_(unknown|needs_review)_transactions) [0-9]+$`), "$1 NUMBER"},                       // counted beside the sweep
 	{regexp.MustCompile(`(?m)(_seconds|_bytes)( |[{][^}]*[}] )[0-9.e+]+$`), "$1${2}NUMBER"},
 }
 
