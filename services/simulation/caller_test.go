@@ -93,7 +93,25 @@ func (w *world) pay(ctx context.Context, p *process, c *call, die dice) bool {
 		p.say("", "tells %s %s", c.key, what)
 	}
 	w.audit.Told(told)
-	return told.OK || isEnd(told.Reason)
+	if told.OK || isEnd(told.Reason) {
+		return true
+	}
+	if die.of("looks").chance(0.5) {
+		return w.lookAfter(ctx, p, c, die)
+	}
+	return false
+}
+
+// lookAfter asks what became of a payment, and reports whether that is known.
+func (w *world) lookAfter(ctx context.Context, p *process, c *call, die dice) bool {
+	row, err := p.service.GetByKey(ctx, c.client, c.key)
+	p.awake(die.of("looked"))
+	if err != nil || p.isDead() {
+		return false
+	}
+	p.say(row.ID, "shows %s to who looks after %s", row.Status, c.key)
+	w.audit.Shown(c.client, c.key, &row)
+	return row.Status.Final() && row.Evidence != ledger.EvidenceNotSent
 }
 
 // isEnd reports whether a reason is the last word about a key.
@@ -118,6 +136,9 @@ func (w *world) askBalance(ctx context.Context, p *process, c *call, die dice) b
 	if err != nil || p.isDead() {
 		return false
 	}
+	p.mu.Lock()
+	p.told = append(p.told, reply.Transaction.ID)
+	p.mu.Unlock()
 	p.say(reply.Transaction.ID, "tells a balance of %d", reply.Balance)
 	w.audit.ToldBalance(fmt.Sprintf("%014s", c.account), asked, reply.Balance)
 	return true

@@ -266,6 +266,11 @@ func (l *ledgerLink) NextBlock(ctx context.Context, day tranid.Date, count, floo
 	return ask(ctx, l, r, func(ctx context.Context) (tranid.Block, error) { return l.Store.NextBlock(ctx, day, count, floor) })
 }
 
+func (l *ledgerLink) PurgeKeys(ctx context.Context, limit int) (ledger.Purge, error) {
+	r := request{name: "PurgeKeys", saw: nothing}
+	return ask(ctx, l, r, func(ctx context.Context) (ledger.Purge, error) { return l.Store.PurgeKeys(ctx, limit) })
+}
+
 func (l *ledgerLink) Backlog(ctx context.Context) (ledger.Backlog, error) {
 	return ask(ctx, l, request{name: "Backlog"}, l.Store.Backlog)
 }

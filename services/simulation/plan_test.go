@@ -78,6 +78,7 @@ const (
 	coreSlow           // its book is slow
 	crash              // a process dies, and another takes its place
 	crashInLedger      // it dies within a call of the ledger
+	graceful           // it is asked to end, drains, and another takes its place
 	pause              // it stands still, and wakes up
 	clockStep          // its clock is set
 	hints              // the core, or who knows who, hints at payments
@@ -87,7 +88,7 @@ const (
 
 var kinds = []string{
 	"", "call", "ledger down", "ledger slow", "ledger in doubt", "wire rough", "wire late", "write torn", "cut off", "confusion",
-	"core down", "core fault", "core slow", "crash", "crash in ledger", "pause", "clock step", "hints", "operator", "settlement",
+	"core down", "core fault", "core slow", "crash", "crash in ledger", "graceful stop", "pause", "clock step", "hints", "operator", "settlement",
 }
 
 func (e *event) String() string {
@@ -174,7 +175,7 @@ func (p *plan) addTrouble(r *rand.Rand) {
 		e.amount = between(r, 10*time.Millisecond, 4*time.Second)
 	case coreFault:
 		e.fault = newFault(r)
-	case crash, crashInLedger:
+	case crash, crashInLedger, graceful:
 		e.slot = slot(r.IntN(h.slots()))
 		e.amount = between(r, 10*time.Millisecond, 6*time.Second) // until the next one stands
 	case pause:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/resilience"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 	"github.com/gwanmun/gwanmun/services/payment/payment"
+	"github.com/gwanmun/gwanmun/services/reconciler/keep"
 	"github.com/gwanmun/gwanmun/services/reconciler/resolve"
 	"github.com/gwanmun/gwanmun/services/reconciler/settlement"
 	"github.com/gwanmun/gwanmun/services/simulation/audit"
@@ -45,6 +47,12 @@ type process struct {
 	asleep chan struct{} // closed when it wakes; nil while it is awake
 	conns  []*socket
 	thrown map[string]int
+	// told are the inquiries that were answered; lost is what it said that it does
+	// not write any more, by ID, or with none.
+	told []tranid.ID
+	lost map[tranid.ID]bool
+	// leaving is set when it was asked to end.
+	leaving atomic.Bool
 
 	core  *resilience.Gate
 	links []*corelink.Link
@@ -61,7 +69,7 @@ func newProcess(w *world, s slot, incarnation int, c *clock) *process {
 		name = fmt.Sprintf("reconciler-%d.%d", int(s)-w.plan.house.payments, incarnation)
 	}
 	p := &process{
-		world: w, slot: s, name: name, dice: w.dice.of(name), clock: c, dead: make(chan struct{}), thrown: map[string]int{},
+		world: w, slot: s, name: name, dice: w.dice.of(name), clock: c, dead: make(chan struct{}), thrown: map[string]int{}, lost: map[tranid.ID]bool{},
 	}
 	p.ends, p.end = context.WithCancel(context.Background())
 	p.say("", "starts")
@@ -103,6 +111,7 @@ const (
 	connectTime = 2 * time.Second
 	lease       = 8 * time.Second
 	stopGrace   = 7 * time.Second
+	shutdown    = 15 * time.Second
 )
 
 func (p *process) reconcile(store *ledgerLink, lists *listing.Client, logger *slog.Logger, registry *prometheus.Registry) {
@@ -121,6 +130,11 @@ func (p *process) reconcile(store *ledgerLink, lists *listing.Client, logger *sl
 		Store: store, Resolver: p.resolver, Ghosts: p.resolver.Ghosts(), Key: p.world.hashKey, Book: settlement.CoreBook(lists),
 		ResolveTime: 10 * time.Second, Instance: p.name, Logger: logger, Registry: registry, Now: p.clock.now,
 	})
+	begun := time.Now()
+	keeper := keep.New(store, keep.Options{
+		Logger: logger, Registry: registry, Now: p.clock.now, Uptime: func() time.Duration { return time.Since(begun) },
+	})
+	p.world.run(func() { keeper.Run(p.ends) })
 	p.world.run(func() { p.resolver.Run(p.ends) })
 	p.world.run(func() { p.settler.Run(p.ends) })
 }
@@ -263,6 +277,29 @@ func (p *process) kill(where string) {
 	}
 }
 
+// leave has the process end as it does when it is asked to: what it began comes to
+// its end, or it says that it did not.
+func (p *process) leave() {
+	p.leaving.Store(true)
+	p.say("", "is asked to end")
+	if p.service == nil {
+		p.end()
+		time.Sleep(stopGrace)
+		p.kill("after its sweep")
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), shutdown)
+	defer cancel()
+	err := p.service.Drain(ctx)
+	if err == nil && !p.isDead() {
+		p.mu.Lock()
+		told, lost := p.told, p.lost
+		p.mu.Unlock()
+		p.world.audit.Drained(p.name, told, lost)
+	}
+	p.kill(fmt.Sprintf("drained: %v", err))
+}
+
 // keep remembers a connection, which ends with the process.
 func (p *process) keep(s *socket) {
 	p.mu.Lock()
@@ -309,11 +346,19 @@ func (b *logBook) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	b.p.world.audit.Text("a log", text)
+	if slices.Contains(losses, r.Message) {
+		b.p.mu.Lock()
+		b.p.lost[id] = true
+		b.p.mu.Unlock()
+	}
 	if r.Level > slog.LevelInfo && !b.p.isDead() {
 		b.p.say(id, "says %s", text)
 	}
 	return nil
 }
+
+// losses are how a payment service says that it does not write something any more.
+var losses = []string{"belated write given up", "rows given up", "row not recorded", "rows not recorded: too many wait"}
 
 // alarm has the auditor look whether there is a ghost.
 func (b *logBook) alarm(r *slog.Record) {

@@ -136,7 +136,7 @@ func (w *world) first(e *event) bool {
 func (w *world) at(s slot) *process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p := w.places[s].now; p != nil && !p.isDead() {
+	if p := w.places[s].now; p != nil && !p.isDead() && !p.leaving.Load() {
 		return p
 	}
 	return nil
@@ -234,6 +234,11 @@ func (w *world) begin(e *event) {
 	case crash:
 		if p := w.at(e.slot); p != nil {
 			p.kill("")
+		}
+		w.later(e.amount, func() { w.fill(e.slot) })
+	case graceful:
+		if p := w.at(e.slot); p != nil {
+			w.run(func() { p.leave() })
 		}
 		w.later(e.amount, func() { w.fill(e.slot) })
 	case crashInLedger:

@@ -63,6 +63,16 @@ var simulationMutations = []mutation{
 	},
 	simulated(ledgerMutations, "UNKNOWN lets its key go", "key-lives-until-final"),
 	simulated(ledgerMutations, "key lives no longer than its life", "key-lives-until-final"),
+	{
+		name: "simulation: key of an open payment purged", guard: "key-lives-until-final",
+		edits: swap("pkg/ledger/memstore/keep.go", "		if s.rows[bound.id].Status.Final() {\n", "		if bound.id != \"\" {\n"),
+		tests: days,
+	},
+	{
+		name: "simulation: drain waits for no exchange", guard: "SIGTERM loses no row",
+		edits: swap("services/payment/payment/service.go", "		s.work.Wait()\n", ""),
+		tests: days,
+	},
 	simulated(ledgerMutations, "order let go with UNKNOWN", "an order is paid once"),
 	simulated(linkMutations, "socket returned after an anomaly", "socket rule"),
 	simulated(linkMutations, "socket with a lost answer returned", "socket rule: no unanswered request"),

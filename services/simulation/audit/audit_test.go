@@ -224,6 +224,24 @@ var tellings = []struct {
 	{"an answer reaches its request alone", func(d *day) { d.paid(1, "a"); d.told(1, "b", 0) }},
 	{"an answer reaches its request alone", func(d *day) { d.paid(1, "a"); d.ToldBalance(digits, d.now.Add(time.Second), 1_000_000) }},
 	{"money is conserved", func(d *day) { d.paid(1, "a"); d.Balance(digits, 1_000_000) }},
+	{"a process that ends in order loses no row", func(d *day) { d.intent(1, "a", ""); d.sent(1); d.Drained("", nil, nil) }},
+	{"a process that ends in order loses no row", func(d *day) { d.Drained("", []tranid.ID{id(1)}, nil) }},
+	{"", func(d *day) { // it said so
+		d.intent(1, "a", "")
+		d.sent(1)
+		d.Drained("", []tranid.ID{id(2)}, map[tranid.ID]bool{id(1): true, "": true})
+	}},
+	{"a reply says what the row says", func(d *day) {
+		d.paid(1, "a")
+		t := d.rows[id(1)]
+		t.Status = ledger.StatusCanceled
+		d.Shown("shop", "a", &t)
+	}},
+	{"an answer reaches its request alone", func(d *day) {
+		d.paid(1, "a")
+		t := d.rows[id(1)]
+		d.Shown("mall", "a", &t)
+	}},
 	{"an alarm is about something", func(d *day) { d.paid(1, "a"); d.Alarm(id(1)) }},
 	{"no account number is written", func(d *day) { d.Text("a log", "pays from "+digits) }},
 	{"settlement finds no difference that cannot be explained", func(d *day) {

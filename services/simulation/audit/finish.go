@@ -68,6 +68,24 @@ func (a *Auditor) Late(id tranid.ID, bound time.Duration) {
 		p.row.Status, p.row.ResolveAttempts, bound)
 }
 
+// Drained is told that a payment service ended in order: it told its callers of these
+// inquiries, and has said of these rows (of some, where the ID is empty) that it
+// gives them up. It has lost nothing else.
+func (a *Auditor) Drained(instance string, told []tranid.ID, lost map[tranid.ID]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range told {
+		if p := a.payments[id]; (p == nil || !p.seen) && !lost[id] && !lost[""] {
+			a.broken("a process that ends in order loses no row", id, "an inquiry was answered, and is in no row")
+		}
+	}
+	for id, p := range a.payments {
+		if p.seen && p.row.Status == ledger.StatusRequested && p.frames > 0 && p.events[0].By.Instance == instance && !lost[id] {
+			a.broken("a process that ends in order loses no row", id, "it was sent, and %s ended without a word of how that went", instance)
+		}
+	}
+}
+
 // Alarm is told that the house alarms on a ghost: that what it has of a payment cannot
 // be true. There is none without a debit or a cancel that says otherwise.
 func (a *Auditor) Alarm(id tranid.ID) {

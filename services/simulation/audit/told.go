@@ -64,6 +64,28 @@ func (a *Auditor) Told(r Reply) {
 	}
 }
 
+// Shown is told what a caller was shown who looked after the payment of a key.
+func (a *Auditor) Shown(client ledger.ClientID, k ledger.IdempotencyKey, t *ledger.Transaction) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.of(t.ID)
+	if !p.seen || t.Client != client || t.Key != k {
+		a.broken("an answer reaches its request alone", t.ID, "shown to another caller, or under another key")
+		return
+	}
+	if !t.Status.Final() || neverSent(t) {
+		return
+	}
+	if p.row.Status != t.Status {
+		a.broken("a reply says what the row says", t.ID, "%s was shown, the row is %s", t.Status, p.row.Status)
+	}
+	what := t.Status.String()
+	if t.Status == ledger.StatusSuccess {
+		what = "OK"
+	}
+	a.final(Reply{Client: client, Key: k}, p, what)
+}
+
 func (a *Auditor) expect(p *payment, status ledger.Status, reason ledger.Reason) {
 	if !p.seen || p.row.Status != status {
 		a.broken("a reply says what the row says", p.id, "%s was told, the row is %s", reason, p.row.Status)
