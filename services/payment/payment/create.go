@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,6 +80,9 @@ func (s *Service) Create(ctx context.Context, r Request) (Reply, error) {
 		}
 	}
 }
+
+// errNoEvidence is what is wrong with an answer that came and proves nothing.
+var errNoEvidence = errors.New("the answer is no evidence")
 
 // run is one try to bind the key and send the payment.
 type run struct {
@@ -251,7 +255,7 @@ func (s *Service) execute(ctx context.Context, r *run) (Reply, error) {
 	endExchange(exchange, &o, &res)
 	s.settled[o.status].Inc()
 	if o.status == ledger.StatusUnknown {
-		s.Logger.WarnContext(ctx, "outcome unknown", "transaction_id", t.ID, "sent", res.Sent.String(), "error", res.Err)
+		s.Logger.WarnContext(ctx, "outcome unknown", "transaction_id", t.ID, "sent", res.Sent.String(), "reason", o.reason, "error", cmp.Or(res.Err, errNoEvidence))
 	}
 	return s.settle(ctx, r, o, ledger.Change{
 		ID: t.ID, From: ledger.StatusRequested, To: o.status, Evidence: o.evidence,
