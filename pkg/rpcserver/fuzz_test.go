@@ -136,8 +136,12 @@ func aCall(f *testing.F, path, name, value string) []byte {
 	var block, wire strings.Builder
 	encoder := hpack.NewEncoder(&block)
 	for _, h := range []hpack.HeaderField{
-		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: path},
-		{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}, {Name: name, Value: value},
+		{Name: ":method", Value: "POST"},
+		{Name: ":scheme", Value: "http"},
+		{Name: ":path", Value: path},
+		{Name: "content-type", Value: "application/grpc"},
+		{Name: "te", Value: "trailers"},
+		{Name: name, Value: value},
 	} {
 		if err := encoder.WriteField(h); err != nil {
 			f.Fatal(err)
