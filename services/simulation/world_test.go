@@ -310,12 +310,12 @@ func (w *world) settleDown() {
 	}
 }
 
-// bound is how long an UNKNOWN payment may stay so that is due, when everything
-// works (P4); a process that died may have held it for a lease before.
+// bound is how long a payment may stay UNKNOWN that is due, when everything works
+// (P4), whatever has died meanwhile.
 func (h *house) bound() time.Duration {
-	bound := 2*h.sweep + 10*time.Second + lease
+	bound := 2*h.sweep + 10*time.Second
 	if !h.fences {
-		bound += h.lateWindow + sendWindow + deadline + adoptMargin
+		bound += h.lateWindow
 	}
 	return bound
 }
