@@ -57,6 +57,10 @@ type Call struct {
 	Ready func() error
 	// Deadline is when the whole exchange must have ended, connecting included.
 	Deadline time.Time
+	// Particular is set on a call whose failure, once there is a connection, is
+	// taken for its own and not the core's: one of many about transactions of
+	// which some may be such that the core never answers.
+	Particular bool
 }
 
 // Sent is how much of a request was handed to the kernel.

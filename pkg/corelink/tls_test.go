@@ -142,7 +142,10 @@ func TestTLS_ConnectionWithMoreThanTheAnswerIsNotUsedAgain(t *testing.T) {
 func TestTLS_NothingIsSentToACoreThatIsNotTheCore(t *testing.T) {
 	config, ca := authority(t, "another.test")
 	_, otherCA := authority(t, "core.test")
-	silent := func(conn *net.TCPConn) error { _, err := conn.Read(make([]byte, 1<<16)); return errors.Join(err, conn.Close()) }
+	silent := func(conn *net.TCPConn) error {
+		_, err := conn.Read(make([]byte, 1<<16))
+		return errors.Join(err, conn.Close())
+	}
 	for name, c := range map[string]struct {
 		behave func(*net.TCPConn) error
 		ca     string

@@ -144,10 +144,10 @@ func (c *circuit) settle(p permit, v verdict) {
 	if c.breaker.IsHalfOpen() {
 		c.probing--
 	}
-	switch v.outcome {
-	case success:
+	switch {
+	case v.outcome == success:
 		c.breaker.RecordSuccess()
-	case failure:
+	case v.outcome == failure && !v.own:
 		c.lastFailure = v.cause
 		c.breaker.RecordFailure()
 	default:

@@ -2,6 +2,7 @@ package resilience
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -37,6 +38,7 @@ func (c *course) attempt(ctx context.Context) verdict {
 	defer attempt.End()
 	res := sane(c.leg.pool.Exchange(traced, c.call))
 	v := judge(&res, gone(ctx, c.now()))
+	v.own = c.call.Particular && !errors.Is(v.cause, corelink.ErrConnect)
 	if attempt.IsRecording() {
 		c.tell(attempt, &res, v)
 	}

@@ -131,7 +131,7 @@ func circuitOf(f Flags, percent int) *circuit {
 // The verdicts as a test writes them.
 var (
 	good  = verdict{outcome: success}
-	bad   = verdict{failure, corelink.ErrTimeout}
+	bad   = verdict{outcome: failure, cause: corelink.ErrTimeout}
 	blank = verdict{}
 )
 

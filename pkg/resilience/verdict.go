@@ -28,6 +28,8 @@ type verdict struct {
 	outcome outcome
 	// cause is one of corelink's sentinels, never an error with input in it.
 	cause error
+	// own is a failure that does not count: the call's, not the core's.
+	own bool
 }
 
 var (
@@ -64,12 +66,12 @@ func judge(res *corelink.Result, gone bool) verdict {
 		return verdict{}
 	}
 	if cause := which(res.Err, theirs); cause != nil {
-		return verdict{failure, cause}
+		return verdict{outcome: failure, cause: cause}
 	}
 	if res.Sent == corelink.SentNone {
 		return verdict{}
 	}
-	return verdict{failure, errOther}
+	return verdict{outcome: failure, cause: errOther}
 }
 
 // which is the first of the sentinels that err is; nil if it is none.

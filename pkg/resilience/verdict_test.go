@@ -83,3 +83,32 @@ func TestGone_GoesByTheClockToo(t *testing.T) {
 		}
 	})
 }
+
+// A call that is particular fails for itself, once there is a connection; that
+// there is none is the core's.
+func TestJudge_FailureOfAParticularCallDoesNotCount(t *testing.T) {
+	for _, c := range []struct {
+		err     error
+		counted bool
+	}{
+		{corelink.ErrClosed, false}, {corelink.ErrGarbage, false}, {corelink.ErrTimeout, false}, {corelink.ErrWrite, false},
+		{corelink.ErrConnect, true},
+	} {
+		f := standard()
+		f.Retries = 0
+		h := build(t, f, func(context.Context, corelink.Call) corelink.Result {
+			sent := corelink.SentAll
+			if errors.Is(c.err, corelink.ErrConnect) {
+				sent = corelink.SentNone
+			}
+			return corelink.Result{Sent: sent, Err: c.err}
+		})
+		for range f.CircuitMinCalls {
+			h.Exchange(t.Context(), corelink.Call{Kind: corelink.Inquiry, Particular: true, Deadline: time.Now().Add(time.Minute)})
+		}
+		stats := h.Circuits()[1]
+		if opened := stats.State == Open; opened != c.counted {
+			t.Errorf("%v: the circuit is %v after %d calls, %d neutral", c.err, stats.State, f.CircuitMinCalls, stats.Neutral)
+		}
+	}
+}

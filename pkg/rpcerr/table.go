@@ -33,7 +33,7 @@ var answers = map[ledger.Reason]answer{
 	},
 	ledger.ReasonOutcomeUnknown: {
 		codes.DeadlineExceeded,
-		"no answer came. A payment may have been done and is being found out: ask, watch, or call again with the same key. An inquiry changed nothing: ask again.",
+		"the outcome is not known. A payment may have been done: what became of it is found out, by an operator if need be; ask, watch, or call again with the same key. An inquiry changed nothing: ask again.",
 	},
 	ledger.ReasonPaymentCanceled: {
 		codes.FailedPrecondition,
@@ -69,7 +69,7 @@ var answers = map[ledger.Reason]answer{
 	},
 	ledger.ReasonRateLimited: {
 		codes.ResourceExhausted,
-		"this client asks for more than it may: too many calls, or too many payments that are not known yet. Nothing was sent.",
+		"too much at once: calls of this client, its payments that are not known yet, or runs of settlement. Nothing was sent.",
 	},
 	ledger.ReasonIdempotencyKeyReused: {
 		codes.AlreadyExists,

@@ -10,6 +10,7 @@ import (
 
 	reconciliationv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/reconciliation/v1"
 
+	"github.com/gwanmun/gwanmun/pkg/frame"
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 	"github.com/gwanmun/gwanmun/pkg/ledgerpb"
 	"github.com/gwanmun/gwanmun/pkg/rpcserver"
@@ -129,7 +130,7 @@ func (s *server) ListDiscrepancies(ctx context.Context, req *reconciliationv1.Li
 // NoteDiscrepancy implements reconciliationv1.ReconciliationServiceServer.
 func (s *server) NoteDiscrepancy(ctx context.Context, req *reconciliationv1.NoteDiscrepancyRequest) (*reconciliationv1.NoteDiscrepancyResponse, error) {
 	by := "operator:" + string(rpcserver.ClientID(ctx))
-	d, err := s.settlements.NoteDiscrepancy(ctx, tranid.ID(req.GetDiscrepancyId()), req.GetNote(), by)
+	d, err := s.settlements.NoteDiscrepancy(ctx, tranid.ID(req.GetDiscrepancyId()), frame.MaskDigits(req.GetNote()), by)
 	if err != nil {
 		return nil, refusalOf(err)
 	}

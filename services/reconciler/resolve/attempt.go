@@ -142,7 +142,11 @@ func (a *attempt) undo(ctx context.Context, v verdict) error {
 		return err
 	}
 	a.cancel = said
-	v = a.r.rules.afterCancel(&a.row, a.claim.At, a.inquiry, said)
+	rules, err := a.rules(ctx)
+	if err != nil {
+		return err
+	}
+	v = rules.afterCancel(&a.row, a.claim.At, a.inquiry, said)
 	step.Outcome = v.why
 	if said == cancelUnanswered {
 		step.Outcome = unsaid("net cancel", &step)
@@ -153,6 +157,25 @@ func (a *attempt) undo(ctx context.Context, v verdict) error {
 	}
 	a.steps = append(a.steps, step)
 	return a.conclude(ctx, v)
+}
+
+// rules are what is declared about the core and, where it does not fence, since
+// when the row has been UNKNOWN.
+func (a *attempt) rules(ctx context.Context) (rules, error) {
+	known := a.r.rules
+	if known.fences {
+		return known, nil
+	}
+	events, err := a.r.store.Events(ctx, a.row.ID)
+	if err != nil {
+		return rules{}, fmt.Errorf("read the history of %s: %w", a.row.ID, err)
+	}
+	for _, e := range events {
+		if e.From == ledger.StatusRequested && e.To == ledger.StatusUnknown {
+			known.leftBy = e.At
+		}
+	}
+	return known, nil
 }
 
 // conclude carries out the last verdict of an attempt.

@@ -147,7 +147,7 @@ func playEvidence(t *testing.T, c evidenceCase) string {
 		number: 1, policy: c.policy, decided: c.decided, unsent: c.unsent, attempts: c.notFound, notFound: c.notFound,
 	})
 	before := get(t, store, id)
-	clock = before.AdoptAt.Add(c.age) // by the database's clock, whatever the host's said
+	clock = clock.Add(c.age) // since it became UNKNOWN, by the database's clock, whatever the host's said
 	h.core.answers(func(_ context.Context, call corelink.Call, mti string, asked tranid.ID) corelink.Result {
 		if asked != id {
 			t.Errorf("%s asks about %s", mti, asked)

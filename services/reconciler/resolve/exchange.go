@@ -58,7 +58,7 @@ func (r *Resolver) inquire(ctx context.Context, l *lane, id tranid.ID) (inquiry,
 	}
 	start := r.opts.Now()
 	res := r.exchange(within, id, corelink.Call{
-		Tx: corelink.TxStatusInquiry, Kind: corelink.Inquiry, Frame: frame,
+		Tx: corelink.TxStatusInquiry, Kind: corelink.Inquiry, Frame: frame, Particular: l != r.operator,
 		Check: func(b []byte) error {
 			garbled = true // until all of it is right
 			var err error
@@ -135,10 +135,10 @@ func (r *Resolver) exchange(ctx context.Context, id tranid.ID, call corelink.Cal
 }
 
 // patience is how long a lane waits for the answer to an inquiry. It is never
-// more than the read time-out, so that the caller has gone when that comes, and
-// the circuit does not count it: rows that the core ignores, however many, are no
-// reason to refuse all others, and a core that hangs altogether is spared by the
-// passes. Failures of other kinds do count.
+// more than the read time-out, so that the caller has gone when that comes. Rows
+// that the core ignores, hangs up on or garbles, however many, are no reason to
+// refuse all others, so the circuit counts none of it; a core that hangs
+// altogether is spared by the passes. That there is no connection does count.
 func (r *Resolver) patience(l *lane) time.Duration {
 	if l.first {
 		return r.pace.moment(r.opts.ReadTimeout)
@@ -169,7 +169,7 @@ func sentStep(frame []byte, res *corelink.Result) Step {
 func unsaid(what string, step *Step) string {
 	switch {
 	case step.MTI == "":
-		return "the " + what + " was not sent: no way to the core"
+		return "the " + what + " was not sent: no connection to the core, or its circuit is open (ListCircuits tells)"
 	case len(step.Response) == 0:
 		return "the core did not answer the " + what
 	default:

@@ -19,7 +19,11 @@ func (a *attempt) repay(ctx context.Context) error {
 		return err
 	}
 	a.cancel = said
-	v := a.r.rules.afterOwed(&a.row, a.claim.At, said)
+	rules, err := a.rules(ctx)
+	if err != nil {
+		return err
+	}
+	v := rules.afterOwed(&a.row, a.claim.At, said)
 	if said == cancelUnanswered {
 		v.why = unsaid("net cancel that is owed", &step)
 	}

@@ -106,6 +106,9 @@ type rules struct {
 	fences bool
 	// lateWindow is how long a request may be on the way.
 	lateWindow time.Duration
+	// leftBy is when the row became UNKNOWN, by the database's clock: its exchange
+	// had ended, or its time for sending had run out. Zero where that is not asked.
+	leftBy time.Time
 }
 
 // beforeAsking says what follows without asking the core; false if it must be
@@ -205,14 +208,17 @@ func (r rules) notExecuted(t *ledger.Transaction, at time.Time) verdict {
 }
 
 // windowEnd is the last moment at which t may still reach the core, by the
-// database's clock alone: the time for sending has run out when a row may be
-// adopted, whatever the clock says of the host that sent it.
+// database's clock alone, whatever the clock says of the host that sent it: it
+// has left, if ever, by the time that the row became UNKNOWN.
 func (r rules) windowEnd(t *ledger.Transaction) time.Time {
-	sent := t.AdoptAt
-	if sent.IsZero() {
-		sent = t.SentAt
+	left := r.leftBy
+	if left.IsZero() {
+		left = t.AdoptAt
 	}
-	return sent.Add(r.lateWindow)
+	if left.IsZero() {
+		left = t.SentAt
+	}
+	return left.Add(r.lateWindow)
 }
 
 // contradiction returns the evidence among what a pass learned that cannot be
