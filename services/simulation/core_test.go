@@ -48,7 +48,7 @@ func (c *core) start() {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l := &coreLife{core: c, ctx: ctx, stop: stop, dead: make(chan struct{})}
-	bank, err := simulator.Open(ctx, journal{c.book, l}, simulator.Rules{NoFences: !c.w.plan.house.fences}, time.Now)
+	bank, err := simulator.Open(ctx, journal{c.book, l}, simulator.Rules{NoFences: !c.w.plan.house.fences, NoDedupe: !c.w.plan.house.dedupes}, time.Now)
 	if err != nil {
 		c.w.t.Fatalf("open the bank: %v", err)
 	}

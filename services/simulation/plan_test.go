@@ -32,6 +32,9 @@ type house struct {
 	sweep                 time.Duration
 	lateWindow            time.Duration
 	maxAttempts           int
+	// dedupes: the core refuses an ID that was used. Where it does not, the wire
+	// doubles no frame: nobody could help that.
+	dedupes bool
 	// reviewed is whether an operator settles in the end what is in review.
 	reviewed bool
 	// toMidnight is how long after the beginning the day ends in Seoul.
@@ -124,7 +127,7 @@ func newPlan(seed uint64) *plan {
 	}
 	r = d.of("stories").rand()
 	for range r.IntN(4) {
-		[]func(*rand.Rand){p.addLateAnswers, p.addLateAnswers, p.addTrembling, p.addUnsentTwice}[r.IntN(4)](r)
+		[]func(*rand.Rand){p.addLateAnswers, p.addLateAnswers, p.addTrembling, p.addUnsentTwice, p.addOutage}[r.IntN(5)](r)
 	}
 	for i := range p.events {
 		p.events[i].die = dice(seed).of("event").nth(i)
@@ -142,6 +145,7 @@ func newHouse(r *rand.Rand) house {
 	}
 	h.maxAttempts = []int{10, 10, 2, 3}[r.IntN(4)]
 	h.reviewed = r.IntN(2) == 0
+	h.dedupes = r.IntN(6) > 0
 	h.toMidnight = between(r, -h.troubles, 2*h.troubles)
 	if r.IntN(3) == 0 {
 		h.openWait = 10 * time.Second

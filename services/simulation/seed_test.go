@@ -16,6 +16,9 @@ var (
 	within    = flag.Duration("within", 45*time.Second, "how long TestSeeds plays if -seeds is not set")
 )
 
+// quiet is the share of payments, one in so many, that must be UNKNOWN for a while.
+const quiet = 15
+
 // TestSeed plays one day again, and tells it.
 func TestSeed(t *testing.T) {
 	if *seedFlag == 0 {
@@ -50,6 +53,9 @@ func TestSeeds(t *testing.T) {
 			t.Fatalf("seed %d, after %d seeds: %s\nagain: go test ./simulation -run 'TestSeed$' -seed %d\nof %d events these %d are enough:\n%s",
 				seed, played, first, seed, len(r.plan.events), len(small.plan.events), tell(small))
 		}
+	}
+	if played >= 100 && doubted*quiet < payments {
+		t.Errorf("%d of %d payments were UNKNOWN for a while: the days have become too quiet to find anything", doubted, payments)
 	}
 	fmt.Printf("simulation: %d seeds from %d in %s, %.1f a second; %d payments, %d of them UNKNOWN for a while\n", played, *fromFlag,
 		time.Since(begun).Round(time.Second), float64(played)/time.Since(begun).Seconds(), payments, doubted)

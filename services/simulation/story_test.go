@@ -73,6 +73,21 @@ func (p *plan) addTrembling(r *rand.Rand) {
 	p.house.troubles = max(p.house.troubles, at+6*time.Second)
 }
 
+// addOutage: the core or the ledger is away for long, up to the moment at which all
+// troubles are over.
+func (p *plan) addOutage(r *rand.Rand) {
+	s := slot(r.IntN(p.house.payments))
+	at := p.burst(r, s, 6+r.IntN(10), 3*time.Second)
+	p.house.troubles = max(p.house.troubles, at+between(r, 10*time.Second, 90*time.Second))
+	away := event{kind: []kind{coreDown, cutOff, ledgerDown}[r.IntN(3)], at: at + between(r, 0, 3*time.Second), until: p.house.troubles, slot: anywhere}
+	if r.IntN(2) == 0 {
+		for range 3 {
+			p.burst(r, slot(r.IntN(p.house.payments)), 1+r.IntN(8), 20*time.Second)
+		}
+	}
+	p.add(away)
+}
+
 // addUnsentTwice: payments that could not be sent, and callers who try again with
 // the same keys, all at once and everywhere.
 func (p *plan) addUnsentTwice(r *rand.Rand) {

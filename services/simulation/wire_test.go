@@ -89,6 +89,7 @@ func (p *process) way(to port, die dice, out bool) faultnet.Direction {
 		if p.world.active(wireRough, p.slot) != nil {
 			fate = trouble
 		}
+		fate.Duplicate = fate.Duplicate && p.world.plan.house.dedupes
 		if late := p.world.active(wireLate, p.slot); late != nil && d.of("late").chance(late.odds) {
 			fate.Delay += d.of("how late").between(time.Millisecond, late.amount)
 		}
