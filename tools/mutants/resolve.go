@@ -38,7 +38,7 @@ var resolveMutations = []mutation{
 	},
 	{
 		name: "late window by the clock of the host that sent", guard: "WINDOW_ELAPSED is by the database's clock",
-		edits: swap(planFile, "	sent := t.AdoptAt\n	if sent.IsZero() {\n		sent = t.SentAt\n", "	sent := t.SentAt\n	if sent.IsZero() {\n		sent = t.AdoptAt\n"),
+		edits: swap(planFile, "	left := r.leftBy\n", "	left := t.SentAt\n"),
 		tests: some(resolve, "Window_"),
 	},
 	{
