@@ -231,13 +231,13 @@ func TestLimits_CallsUnderWay(t *testing.T) {
 
 func TestFlags_LimitsThatCannotBe(t *testing.T) {
 	for name, f := range map[string]rpcserver.Flags{
-		"--rate-limit": {RateLimit: number(-1)}, "--rate-burst": {RateLimit: number(5), RateBurst: number(0)}, "--max-in-flight": {MaxInFlight: number(-1)},
+		"--rate-limit": {RateLimit: number(-1)}, "--rate-burst": {RateLimit: number(5), RateBurst: number(0)}, "--rate-burst is": {RateBurst: number(5)}, "--max-in-flight": {MaxInFlight: number(-1)},
 	} {
 		if err := f.Validate(); err == nil || !strings.HasPrefix(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	for _, f := range []rpcserver.Flags{{}, {ClientsFile: "x"}, {RateLimit: number(0)}, {RateLimit: number(1)}, {RateBurst: number(-1)}} {
+	for _, f := range []rpcserver.Flags{{}, {ClientsFile: "x"}, {RateLimit: number(0)}, {RateLimit: number(1)}} {
 		if err := f.Validate(); err != nil {
 			t.Errorf("%+v: %v", f, err)
 		}

@@ -40,6 +40,8 @@ const (
 func (f *Flags) Validate() error {
 	limits := f.limits()
 	switch {
+	case limits.Rate == 0 && f.RateBurst != nil:
+		return errors.New("--rate-burst is of no use without --rate-limit")
 	case limits.Rate < 0:
 		return errors.New("--rate-limit must not be negative")
 	case limits.Rate > 0 && limits.Burst < 1:

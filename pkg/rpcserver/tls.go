@@ -37,8 +37,10 @@ func (f *Flags) ServerTLS(logger *slog.Logger) (*tls.Config, error) {
 	switch {
 	case f.TLSCert == "" && f.TLSKey == "" && f.TLSClientCA == "":
 		return nil, nil
-	case f.TLSCert == "" || f.TLSKey == "":
-		return nil, usagef("--tls-cert and --tls-key go together, and --tls-client-ca with them")
+	case f.TLSCert == "":
+		return nil, usagef("--tls-cert is missing: --tls-key and --tls-client-ca are of no use without it")
+	case f.TLSKey == "":
+		return nil, usagef("--tls-key is missing: --tls-cert is of no use without it")
 	}
 	paths := []string{f.TLSCert, f.TLSKey}
 	if f.TLSClientCA != "" {

@@ -168,6 +168,9 @@ func openLocked(ctx context.Context, d *dialect, o Options, key ledger.HashKey, 
 	if err != nil {
 		return nil, err
 	}
+	if isNew { // of a mistyped path nothing else would tell
+		o.Logger.WarnContext(ctx, "the ledger is made anew: it knows of no payment and of no key", "path", d.path)
+	}
 	if key == (ledger.HashKey{}) {
 		if key, err = keptHashKey(d.keyFile(), isNew); err != nil {
 			return nil, err

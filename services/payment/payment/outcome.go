@@ -40,6 +40,8 @@ func judge(kind ledger.Kind, res *corelink.Result, answer ledger.Answer) outcome
 		return notSent(res.Err)
 	case !res.Answered():
 		return outcome{status: ledger.StatusUnknown, reason: lost(res.Err)}
+	case answer.Code == codeDone && !kind.MovesMoney():
+		return outcome{status: ledger.StatusSuccess, evidence: ledger.EvidenceAnswered, answer: answer, reason: "answered by the core"}
 	case answer.Code == codeDone:
 		return outcome{status: ledger.StatusSuccess, evidence: ledger.EvidenceAnswered, answer: answer, reason: "approved by the core"}
 	case answer.Code == ledger.CodeIDUsed && kind.MovesMoney():

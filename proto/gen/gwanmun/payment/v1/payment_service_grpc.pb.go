@@ -42,6 +42,9 @@ type PaymentServiceClient interface {
 	// Errors: all of ErrorReason but those of operators.
 	CreatePayment(ctx context.Context, in *CreatePaymentRequest, opts ...grpc.CallOption) (*CreatePaymentResponse, error)
 	// GetPayment returns the caller's own payment. It is OK in every state of it.
+	// A payment that was refused before anything was stored (CIRCUIT_OPEN) is
+	// written behind the answer that named it: for a moment, and for as long as
+	// the ledger is down, it is TRANSACTION_NOT_FOUND, here and in WatchPayment.
 	// Errors: INVALID_REQUEST, TRANSACTION_NOT_FOUND, LEDGER_UNAVAILABLE.
 	GetPayment(ctx context.Context, in *GetPaymentRequest, opts ...grpc.CallOption) (*GetPaymentResponse, error)
 	// WatchPayment streams the caller's own payment: its current state at once,
@@ -113,6 +116,9 @@ type PaymentServiceServer interface {
 	// Errors: all of ErrorReason but those of operators.
 	CreatePayment(context.Context, *CreatePaymentRequest) (*CreatePaymentResponse, error)
 	// GetPayment returns the caller's own payment. It is OK in every state of it.
+	// A payment that was refused before anything was stored (CIRCUIT_OPEN) is
+	// written behind the answer that named it: for a moment, and for as long as
+	// the ledger is down, it is TRANSACTION_NOT_FOUND, here and in WatchPayment.
 	// Errors: INVALID_REQUEST, TRANSACTION_NOT_FOUND, LEDGER_UNAVAILABLE.
 	GetPayment(context.Context, *GetPaymentRequest) (*GetPaymentResponse, error)
 	// WatchPayment streams the caller's own payment: its current state at once,
