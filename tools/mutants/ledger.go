@@ -79,13 +79,8 @@ var ledgerMutations = []mutation{
 	},
 	{
 		name: "key bound again without compare-and-set, memory", guard: "key re-bind compare-and-set",
-		edits: []edit{
-			{
-				memWriter, "	if err := s.put(t, ledger.NewEvent(0, t.Status, 0, now, in.By, \"\")); err != nil {\n		return ledger.Admission{}, err\n	}\n",
-				"	s.mu.Unlock()\n	time.Sleep(time.Millisecond)\n	s.mu.Lock()\n	if err := s.put(t, ledger.NewEvent(0, t.Status, 0, now, in.By, \"\")); err != nil {\n		return ledger.Admission{}, err\n	}\n",
-			},
-			{memWriter, "	\"context\"\n", "	\"context\"\n	\"time\"\n"},
-		},
+		edits: swap(memWriter, "	if err := s.put(t, ledger.NewEvent(0, t.Status, 0, now, in.By, \"\")); err != nil {\n		return ledger.Admission{}, err\n	}\n",
+			"	s.mu.Unlock()\n	time.Sleep(time.Millisecond)\n	s.mu.Lock()\n	if err := s.put(t, ledger.NewEvent(0, t.Status, 0, now, in.By, \"\")); err != nil {\n		return ledger.Admission{}, err\n	}\n"),
 		tests: some(memstore, "Conformance"),
 	},
 	{

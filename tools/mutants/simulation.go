@@ -55,12 +55,7 @@ var simulationMutations = []mutation{
 			"	said, step, err := cancelNotFound, Step{}, error(nil)\n	if a.inquiry != inquiryNotDone {\n		said, step, err = a.r.netCancel(ctx, a.turn.lane, row.ID)\n	}\n"),
 		tests: days,
 	},
-	{
-		name: "simulation: key bound again without compare-and-set", guard: "key re-bind compare-and-set",
-		edits: swap(memWriter, "	if err := s.put(t, ledger.NewEvent(0, t.Status, 0, now, in.By, \"\")); err != nil {\n		return ledger.Admission{}, err\n	}\n",
-			"	s.mu.Unlock()\n	time.Sleep(time.Millisecond)\n	s.mu.Lock()\n	if err := s.put(t, ledger.NewEvent(0, t.Status, 0, now, in.By, \"\")); err != nil {\n		return ledger.Admission{}, err\n	}\n"),
-		tests: days,
-	},
+	simulated(ledgerMutations, "key bound again without compare-and-set, memory", "key re-bind compare-and-set"),
 	simulated(ledgerMutations, "UNKNOWN lets its key go", "key-lives-until-final"),
 	simulated(ledgerMutations, "key lives no longer than its life", "key-lives-until-final"),
 	{
