@@ -110,8 +110,8 @@ jaeger-check: $(BIN)/jaeger ## Build the real Jaeger (minutes) and read a paymen
 mutants: ## Take the guards away one at a time: a test must notice each (MUTANTS_FLAGS='-only echo')
 	cd tools/mutants && GOWORK=off $(GO) test -count=1 . && GOWORK=off $(GO) run . $(MUTANTS_FLAGS)
 
-.PHONY: simulate
-simulate: ## Play simulated bank days with everything dying, on all processors (SEEDS=10000 FROM=1)
+.PHONY: sim
+sim: ## Play simulated bank days with everything dying, on all processors (SEEDS=10000 FROM=1)
 	@mkdir -p .cache
 	$(GO) test -c -o .cache/simulation.test ./services/simulation
 	@n=$$(getconf _NPROCESSORS_ONLN); each=$$(( ($(or $(SEEDS),10000) + n - 1) / n )); pids=; failed=0; \

@@ -7,5 +7,5 @@
 //	go test ./simulation -run TestSeed -seed 7 -v        one day again, told
 //	go test ./simulation -run TestSeeds -seeds 10000     many
 //
-// docs/simulation.md says what is simulated and what is not.
+// docs/proof.md says what is simulated and what is not.
 package simulation
