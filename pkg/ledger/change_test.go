@@ -241,8 +241,10 @@ func TestRepayment_DiffersWhereTheCoreHadDoneWhatIsFailed(t *testing.T) {
 		undone bool
 		want   bool
 	}{
-		{ledger.StatusFailed, true, true}, {ledger.StatusFailed, false, false},
-		{ledger.StatusCanceled, true, false}, {ledger.StatusCanceled, false, false},
+		{ledger.StatusFailed, true, true},
+		{ledger.StatusFailed, false, false},
+		{ledger.StatusCanceled, true, false},
+		{ledger.StatusCanceled, false, false},
 	} {
 		paid := row(tc.status, 0, ledger.KindPayment)
 		repayment := ledger.Repayment{Undone: tc.undone}

@@ -91,7 +91,10 @@ func TestJudge_FailureOfAParticularCallDoesNotCount(t *testing.T) {
 		err     error
 		counted bool
 	}{
-		{corelink.ErrClosed, false}, {corelink.ErrGarbage, false}, {corelink.ErrTimeout, false}, {corelink.ErrWrite, false},
+		{corelink.ErrClosed, false},
+		{corelink.ErrGarbage, false},
+		{corelink.ErrTimeout, false},
+		{corelink.ErrWrite, false},
 		{corelink.ErrConnect, true},
 	} {
 		f := standard()

@@ -145,8 +145,10 @@ func (s *Store) searches(o *ledger.ClaimOptions) []search {
 	}
 	var all []search
 	for _, part := range o.Only.Parts() {
-		all = append(all, search{isDue, order,
-			[]any{o.Review, part == ledger.PartAsked, s.dialect.due(), s.dialect.due()}})
+		all = append(all, search{
+			isDue, order,
+			[]any{o.Review, part == ledger.PartAsked, s.dialect.due(), s.dialect.due()},
+		})
 	}
 	return all
 }
