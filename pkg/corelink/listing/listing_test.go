@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -283,10 +284,13 @@ func TestBook_AConnectionForEachCallAndNoMoreThanThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := encoded(t, page(t, 1))
 		open, peak, dialed := make(chan struct{}, 100), 0, 0
+		var mu sync.Mutex // two may dial at one instant
 		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			mu.Lock()
 			open <- struct{}{}
 			dialed++
 			peak = max(peak, len(open))
+			mu.Unlock()
 			conn, err := piped(func(conn net.Conn) {
 				time.Sleep(300 * time.Millisecond)
 				answering(answer, 1<<20, 0)(conn)
