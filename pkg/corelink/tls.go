@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -48,6 +49,15 @@ func (f *Flags) Exposed() string {
 		}
 	}
 	return ""
+}
+
+// TellExposed warns of telegrams that go to another machine in the clear.
+func TellExposed(ctx context.Context, logger *slog.Logger, ways ...Flags) {
+	for _, flags := range ways {
+		if addr := flags.Exposed(); addr != "" {
+			logger.WarnContext(ctx, "telegrams leave this machine in the clear: --core-tls is off", "core_addr", addr)
+		}
+	}
 }
 
 // overTLS is a Dialer whose connections have made the handshake of TLS, within

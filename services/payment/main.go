@@ -76,11 +76,7 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("open ledger: %w", err)
 	}
 	listingFlags := cfg.Listing.Over(cfg.Core)
-	for _, flags := range []corelink.Flags{cfg.Core, listingFlags} {
-		if addr := flags.Exposed(); addr != "" {
-			logger.WarnContext(ctx, "telegrams leave this machine in the clear: --core-tls is off", "core_addr", addr)
-		}
-	}
+	corelink.TellExposed(ctx, logger, cfg.Core, listingFlags)
 	links := corelink.NewMetrics(registry)
 	request, badRequest := corelink.NewTCP(cfg.Core, resilience.CoreRequest, links)
 	query, badQuery := corelink.NewTCP(cfg.Core, resilience.CoreQuery, links)

@@ -60,6 +60,14 @@ func (c *config) Validate() error {
 
 func (c *config) exchangeTime() time.Duration { return c.Core.ConnectTimeout + c.Core.ReadTimeout }
 
+// roles are those of which a caller of each service must have one.
+var roles = map[string]access.Roles{
+	reconciliationv1.ReconciliationService_ServiceDesc.ServiceName: access.Of(access.RoleOps),
+	reconciliationv1.CallbackService_ServiceDesc.ServiceName:       access.Of(access.RoleCore),
+	ledgerv1.LedgerService_ServiceDesc.ServiceName:                 access.Of(access.RolePayment, access.RoleOps),
+	circuitv1.CircuitService_ServiceDesc.ServiceName:               access.Of(access.RoleOps),
+}
+
 func main() { cmdline.Main(run) }
 
 func run(ctx context.Context, args []string) error {
@@ -104,12 +112,7 @@ func run(ctx context.Context, args []string) error {
 	keeper := newKeeper(&cfg, store, logger, registry)
 	server, err := rpcserver.New(rpcserver.Options{
 		Flags: cfg.Server, Logger: logger, Registry: registry, Ready: resolver.Ready, Tracer: traces.Provider(),
-		Services: map[string]access.Roles{
-			reconciliationv1.ReconciliationService_ServiceDesc.ServiceName: access.Of(access.RoleOps),
-			reconciliationv1.CallbackService_ServiceDesc.ServiceName:       access.Of(access.RoleCore),
-			ledgerv1.LedgerService_ServiceDesc.ServiceName:                 access.Of(access.RolePayment, access.RoleOps),
-			circuitv1.CircuitService_ServiceDesc.ServiceName:               access.Of(access.RoleOps),
-		},
+		Services: roles,
 		Register: func(r grpc.ServiceRegistrar) {
 			ledgerv1.RegisterLedgerServiceServer(r, opsapi.NewLedgerServer(store, hashKey, time.Now))
 			grpcapi.Register(r, grpcapi.UseCases{Resolver: resolver, Operator: resolver, Hinter: resolver, Settler: settler, Settlements: store, Instance: instance})
@@ -141,11 +144,7 @@ type coreLines struct{ request, query, listings *corelink.Link }
 // reach makes them, and says which of them are open to others on the way.
 func reach(ctx context.Context, cfg *config, logger *slog.Logger, registry prometheus.Registerer) (coreLines, error) {
 	listingFlags := cfg.Listing.Over(cfg.Core)
-	for _, flags := range []corelink.Flags{cfg.Core, listingFlags} {
-		if addr := flags.Exposed(); addr != "" {
-			logger.WarnContext(ctx, "telegrams leave this machine in the clear: --core-tls is off", "core_addr", addr)
-		}
-	}
+	corelink.TellExposed(ctx, logger, cfg.Core, listingFlags)
 	links := corelink.NewMetrics(registry)
 	request, badRequest := corelink.NewTCP(cfg.Core, resilience.CoreRequest, links)
 	query, badQuery := corelink.NewTCP(cfg.Core, resilience.CoreQuery, links)
