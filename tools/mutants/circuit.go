@@ -5,10 +5,21 @@ const (
 	policyFile  = "pkg/resilience/policy.go"
 	verdictFile = "pkg/resilience/verdict.go"
 	gateFile    = "pkg/resilience/gate.go"
+	courseFile  = "pkg/resilience/course.go"
 )
 
 // circuitMutations take away what makes circuits and retries safe for money.
 var circuitMutations = []mutation{
+	{
+		name: "a particular call's failure counted", guard: "only the core's faults count in a circuit",
+		edits: swap(courseFile, "v.own = c.call.Particular &&", "v.own = false &&"),
+		tests: some(resilience, "Particular"),
+	},
+	{
+		name: "no connection held for a call's own failure", guard: "a core that cannot be reached is not asked",
+		edits: swap(courseFile, "v.own = c.call.Particular && !errors.Is(v.cause, corelink.ErrConnect)", "v.own = c.call.Particular && !errors.Is(nil, corelink.ErrConnect)"),
+		tests: some(resilience, "Particular"),
+	},
 	{
 		name: "generation check off", guard: "circuit generation: a result of an earlier state is not applied",
 		edits: swap(circuitFile, "if p.generation != c.generation {", "if false {"),
