@@ -146,7 +146,7 @@ func TestJaeger_ReadsTheStoryBack(t *testing.T) {
 	s.startCore(t, flags...)
 	p := s.startPayment(t, append(flags, "--read-timeout=500ms")...)
 	s.startReconciler(t, flags...)
-	a := p.payTraced(t, "in doubt", unansweredAccount, "shop-9")
+	a := p.payTraced(t, "in-doubt", unansweredAccount, "shop-9")
 	if a.code == codes.OK || a.row.GetTraceId() != callersTrace {
 		t.Fatalf("told %s", a)
 	}
