@@ -72,7 +72,7 @@ func (w *world) pay(ctx context.Context, p *process, c *call, die dice) bool {
 	if p.isDead() {
 		return false
 	}
-	told := audit.Reply{Client: c.client, Key: c.key, OK: err == nil}
+	told := audit.Reply{Client: c.client, Key: c.key, Order: c.order, OK: err == nil}
 	var refusal *ledger.Refusal
 	switch {
 	case err == nil:
@@ -112,6 +112,14 @@ func (w *world) lookAfter(ctx context.Context, p *process, c *call, die dice) bo
 	p.say(row.ID, "shows %s to who looks after %s", row.Status, c.key)
 	w.audit.Shown(c.client, c.key, &row)
 	return row.Status.Final() && row.Evidence != ledger.EvidenceNotSent
+}
+
+// dayReasons are all that a caller may be refused for on any day.
+var dayReasons = []ledger.Reason{
+	ledger.ReasonAccountNotFound, ledger.ReasonDeclined, ledger.ReasonOutcomeUnknown, ledger.ReasonPaymentCanceled,
+	ledger.ReasonNotExecuted, ledger.ReasonDeadlineTooShort, ledger.ReasonSendWindowMissed, ledger.ReasonCircuitOpen,
+	ledger.ReasonCoreUnreachable, ledger.ReasonLedgerUnavailable, ledger.ReasonLinkSaturated, ledger.ReasonIdempotencyKeyReused,
+	ledger.ReasonInProgress, ledger.ReasonOrderAlreadyPaid, ledger.ReasonOrderInDoubt,
 }
 
 // isEnd reports whether a reason is the last word about a key.

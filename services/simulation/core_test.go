@@ -141,7 +141,7 @@ func (j journal) Append(b simulator.Batch) error {
 		w.trace.add("core", e.TranID, "%s %s %s", e.MTI, e.Effect, e.ResponseCode)
 		w.audit.Core(audit.Entry{
 			Sequence: e.Sequence, MTI: e.MTI, ID: e.TranID, Account: string(e.Account.AppendDigits(nil)), Amount: e.Amount,
-			Effect: e.Effect.String(),
+			Effect: e.Effect.String(), Code: e.ResponseCode,
 		})
 	}
 	return nil

@@ -83,7 +83,7 @@ func newWorld(t *testing.T, p *plan) *world {
 		places: make([]place, p.house.slots()),
 	}
 	w.trace = &trace{start: w.start}
-	w.audit = audit.New(audit.Options{KeyLife: p.house.keyLife, Now: time.Now, Accounts: slices.DeleteFunc(slices.Clone(accounts), func(a string) bool {
+	w.audit = audit.New(audit.Options{KeyLife: p.house.keyLife, Now: time.Now, Doubles: true, Reasons: dayReasons, Accounts: slices.DeleteFunc(slices.Clone(accounts), func(a string) bool {
 		return a == "00000000000000"
 	})})
 	w.book = memstore.New(w.db.now)

@@ -7,7 +7,9 @@
 // statuses, identifiers. What a legal move is, what evidence is worth and when a
 // key is free it knows by itself. Whoever plays the day must tell it of a thing
 // when that becomes true, not when someone hears of it: a row at its commit, a
-// frame when its first byte leaves, an entry when it is in the core's book.
+// frame when its first byte leaves, an entry when it is in the core's book. Who
+// learns of a day only when it is over, from books and logs of several hands, puts
+// it together in a Transcript.
 package audit
 
 import (
@@ -28,6 +30,10 @@ type Options struct {
 	// Accounts are the account numbers of the day, 14 digits each: none may be
 	// found in anything that is written.
 	Accounts []string
+	// Reasons are all that a caller of the day may be refused for; nil for any.
+	Reasons []ledger.Reason
+	// Doubles is true where the wire may deliver a frame twice.
+	Doubles bool
 	// Now is the clock of violations.
 	Now func() time.Time
 }
@@ -80,8 +86,18 @@ type payment struct {
 	// frames is how many 0100 left, debits and cancels what the core did.
 	frames, debits, cancels int
 	fenced                  bool
+	// entries are those of the core's journal, by message type.
+	entries map[string]int
 	// unsent is true once a caller was told that nothing of it left.
 	unsent bool
+	// said is the last final state that a caller was told; zero for none.
+	said standing
+}
+
+// standing is where a row stands, and on what evidence.
+type standing struct {
+	status   ledger.Status
+	evidence ledger.Evidence
 }
 
 func (p *payment) stands() bool { return p.debits > p.cancels }
@@ -131,7 +147,7 @@ func (a *Auditor) text(where string, id tranid.ID, text string) {
 func (a *Auditor) of(id tranid.ID) *payment {
 	p := a.payments[id]
 	if p == nil {
-		p = &payment{id: id}
+		p = &payment{id: id, entries: map[string]int{}}
 		a.payments[id] = p
 	}
 	return p

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,7 +27,12 @@ func newDay() *day {
 		now:  time.Date(2026, 3, 2, 1, 0, 0, 0, time.UTC),
 		rows: map[tranid.ID]ledger.Transaction{}, events: map[tranid.ID][]ledger.Event{},
 	}
-	d.Auditor = New(Options{KeyLife: time.Hour, Accounts: []string{digits}, Now: func() time.Time { return d.now }})
+	d.Auditor = New(Options{
+		KeyLife: time.Hour, Accounts: []string{digits}, Now: func() time.Time { return d.now },
+		Reasons: []ledger.Reason{
+			ledger.ReasonDeclined, ledger.ReasonPaymentCanceled, ledger.ReasonCircuitOpen, ledger.ReasonCoreUnreachable, ledger.ReasonOrderAlreadyPaid,
+		},
+	})
 	d.Opened(digits, 1_000_000)
 	return d
 }
@@ -57,6 +63,13 @@ func (d *day) row(t ledger.Transaction) {
 func (d *day) becomes(n int64, s ledger.Status, e ledger.Evidence) {
 	t := d.rows[id(n)]
 	t.Status, t.Evidence = s, e
+	switch {
+	case e != ledger.EvidenceAnswered:
+	case s == ledger.StatusSuccess:
+		t.Answer = ledger.Answer{Code: "0000", Approval: "12345678901"}
+	default:
+		t.Answer = ledger.Answer{Code: "0051"}
+	}
 	d.row(t)
 }
 
@@ -96,14 +109,18 @@ func (d *day) paid(n int64, key ledger.IdempotencyKey) {
 
 func (d *day) told(n int64, key ledger.IdempotencyKey, reason ledger.Reason) {
 	t := d.rows[id(n)]
+	t.ID = id(n)
 	d.Told(Reply{Client: "shop", Key: key, OK: reason == 0, Reason: reason, Transaction: &t})
 }
 
-// tellings are days, each with the rule that it breaks; empty for none.
-var tellings = []struct {
+// telling is a day, with the rule that it breaks; empty for none.
+type telling struct {
 	rule string
 	tell func(d *day)
-}{
+}
+
+// tellings are days that the simulation knows.
+var tellings = []telling{
 	{"", func(d *day) {
 		d.paid(1, "a")
 		d.told(1, "a", 0)
@@ -122,6 +139,7 @@ var tellings = []struct {
 		d.becomes(1, ledger.StatusCanceled, ledger.EvidenceCancelConfirmed)
 		d.told(1, "a", ledger.ReasonPaymentCanceled)
 		d.intent(2, "b", "o")
+		d.Kept(map[tranid.ID]bool{id(1): true, id(2): true})
 	}},
 	{"", func(d *day) { // not sent, and its key runs again
 		d.intent(1, "a", "")
@@ -251,7 +269,7 @@ var tellings = []struct {
 }
 
 func TestAuditor_FindsWhatIsBrokenAndNothingElse(t *testing.T) {
-	for i, tt := range tellings {
+	for i, tt := range slices.Concat(tellings, proofs) {
 		d := newDay()
 		tt.tell(d)
 		d.Finish()

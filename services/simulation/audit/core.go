@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"strings"
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/account"
@@ -13,11 +14,14 @@ type Entry struct {
 	Sequence int64
 	MTI      string
 	ID       tranid.ID
-	// Account is its 14 digits; empty when the core does not know it.
+	// Account is its 14 digits, or masked as the row has it where the journal says
+	// no more; empty when the core does not know it.
 	Account string
 	Amount  account.Won
 	// Effect is NONE, DEBIT, CANCEL or FENCE.
 	Effect string
+	// Code is what was answered; empty where nothing was.
+	Code string
 }
 
 // balance is what an account had from a moment on.
@@ -26,11 +30,12 @@ type balance struct {
 	won  account.Won
 }
 
-// Opened is told that the core opened an account, or set its balance.
-func (a *Auditor) Opened(digits string, won account.Won) {
+// Opened is told that the core opened an account, or set its balance. The account is
+// named as the entries of the journal name it.
+func (a *Auditor) Opened(name string, won account.Won) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.balances[digits] = append(a.balances[digits], balance{a.opts.Now(), won})
+	a.balances[name] = append(a.balances[name], balance{a.opts.Now(), won})
 }
 
 // Core is told an entry when it is in the core's book.
@@ -42,6 +47,10 @@ func (a *Auditor) Core(e Entry) {
 		a.sequence = e.Sequence
 	}
 	p := a.of(e.ID)
+	p.entries[e.MTI]++
+	if e.Code == ledger.CodeIDUsed && !a.opts.Doubles {
+		a.broken("an ID is given out once", e.ID, "the core has it already")
+	}
 	switch e.Effect {
 	case "DEBIT":
 		a.debit(p, &e)
@@ -68,10 +77,34 @@ func (a *Auditor) debit(p *payment, e *Entry) {
 	if p.row.Amount != e.Amount {
 		a.broken("the core debits what was asked for", p.id, "%d in place of %d", e.Amount, p.row.Amount)
 	}
+	if !isMasked(e.Account, p.row.AccountMasked) {
+		a.broken("the core debits what was asked for", p.id, "another account in place of %s", p.row.AccountMasked)
+	}
 	if s := p.row.Status; (s == ledger.StatusFailed || s == ledger.StatusCanceled) && p.row.Evidence != ledger.EvidenceOperator {
 		a.broken("FAILED and CANCELED have no debit", p.id, "a ghost: debited after it was %s on %s", s, p.row.Evidence)
 	}
 	a.once(p)
+	a.onceForItsOrder(p)
+}
+
+// isMasked reports whether a mask may be of an account, which may be masked too.
+func isMasked(number, mask string) bool {
+	head, _, _ := strings.Cut(mask, "*")
+	tail := mask[strings.LastIndex(mask, "*")+1:]
+	return len(mask) > len(head) && strings.HasPrefix(number, head) && strings.HasSuffix(number, tail)
+}
+
+// onceForItsOrder is at most one debit of an order that stands. What an operator has
+// called undone the core may still be about to be told of.
+func (a *Auditor) onceForItsOrder(p *payment) {
+	if p.row.Order == "" {
+		return
+	}
+	for _, other := range a.orders[order{p.row.Client, p.row.Order}] {
+		if other != p && other.stands() && other.row.Evidence != ledger.EvidenceOperator {
+			a.broken("an order is paid once", p.id, "debited while the debit of %s stands", other.id)
+		}
+	}
 }
 
 // once is at most one debit in the life of a key. One that was bound again when its
@@ -107,10 +140,10 @@ func (a *Auditor) move(digits string, by account.Won) {
 }
 
 // ToldBalance is told what a caller heard of an account, and when he asked.
-func (a *Auditor) ToldBalance(digits string, asked time.Time, won account.Won) {
+func (a *Auditor) ToldBalance(name string, asked time.Time, won account.Won) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := a.balances[digits]
+	all := a.balances[name]
 	for i := range all {
 		over := i+1 < len(all) && all[i+1].from.Before(asked)
 		if all[i].won == won && !over {

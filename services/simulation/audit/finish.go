@@ -99,11 +99,22 @@ func (a *Auditor) Alarm(id tranid.ID) {
 	}
 }
 
-// Balance is told what the core says that an account has, at the end of the day.
-func (a *Auditor) Balance(digits string, won account.Won) {
+// Kept is told which rows the ledger has at the end of the day.
+func (a *Auditor) Kept(rows map[tranid.ID]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := a.balances[digits]
+	for id, p := range a.payments {
+		if p.seen && !rows[id] {
+			a.broken("what was committed stays", id, "the row is gone")
+		}
+	}
+}
+
+// Balance is told what the core says that an account has, at the end of the day.
+func (a *Auditor) Balance(name string, won account.Won) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := a.balances[name]
 	if len(all) > 0 && all[len(all)-1].won != won {
 		a.broken("money is conserved", "", "an account has %d, and its journal says %d", won, all[len(all)-1].won)
 	}
@@ -137,7 +148,9 @@ func (a *Auditor) Finish() {
 		if p.seen && p.row.Kind.MovesMoney() {
 			a.meaning(p)
 			a.kept(p)
+			a.proven(p)
 		}
+		a.lasts(p)
 		if p.stands() && !p.seen {
 			a.broken("every byte that left had an intent before", p.id, "the core did what no row knows")
 		}

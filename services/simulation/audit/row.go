@@ -111,18 +111,19 @@ func (a *Auditor) history(p *payment, t *ledger.Transaction, events []ledger.Eve
 		return
 	}
 	status, evidence := ledger.Status(0), ledger.Evidence(0)
+	last := int64(0)
 	for i := range events {
 		e := &events[i]
 		switch {
-		case e.Sequence != int64(i)+1:
-			a.broken("events are numbered", p.id, "event %d has number %d", i+1, e.Sequence)
+		case e.Sequence <= last:
+			a.broken("events are numbered", p.id, "event %d has number %d after %d", i+1, e.Sequence, last)
 		case e.From != status:
 			a.broken("events replay to the row", p.id, "event %d begins at %q, and the row was %q", i+1, e.From, status)
 		}
 		if e.To != status {
 			evidence = e.Evidence
 		}
-		status = e.To
+		status, last = e.To, e.Sequence
 	}
 	if status != t.Status || t.Status.Final() && evidence != t.Evidence {
 		a.broken("events replay to the row", p.id, "they end %s %s, the row is %s %s", status, evidence, t.Status, t.Evidence)

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"slices"
+
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 )
 
@@ -8,6 +10,8 @@ import (
 type Reply struct {
 	Client ledger.ClientID
 	Key    ledger.IdempotencyKey
+	// Order is what the caller pays for; empty for none.
+	Order ledger.OrderID
 	// OK is true for no error; Reason is set otherwise.
 	OK     bool
 	Reason ledger.Reason
@@ -26,6 +30,9 @@ type answer struct {
 func (a *Auditor) Told(r Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.opts.Reasons != nil && !r.OK && r.Reason != 0 && !slices.Contains(a.opts.Reasons, r.Reason) {
+		a.broken("a refusal has a reason that can be", "", "%s was told under %s", r.Reason, r.Key)
+	}
 	if r.Transaction == nil {
 		if r.OK {
 			a.broken("OK means SUCCESS, durable", "", "OK for no transaction")
@@ -33,12 +40,11 @@ func (a *Auditor) Told(r Reply) {
 		return
 	}
 	p := a.of(r.Transaction.ID)
+	a.isOf(p, &r)
+	a.says(p, r.Transaction)
 	if r.OK {
 		if !p.seen || p.row.Status != ledger.StatusSuccess || !p.stands() {
 			a.broken("OK means SUCCESS, durable", p.id, "the row is %s, debits %d, cancels %d", p.row.Status, p.debits, p.cancels)
-		}
-		if p.row.Client != r.Client || p.row.Key != r.Key {
-			a.broken("an answer reaches its request alone", p.id, "told to another caller, or under another key")
 		}
 		a.final(r, p, "OK")
 		return
@@ -64,6 +70,33 @@ func (a *Auditor) Told(r Reply) {
 	}
 }
 
+// isOf holds the row that a reply is about against who asked. The holder of an order
+// may be anybody's.
+func (a *Auditor) isOf(p *payment, r *Reply) {
+	switch {
+	case !p.seen && r.OK:
+		a.broken("an answer reaches its request alone", p.id, "there is no such row")
+	case !p.seen: // it is written behind its answer
+	case r.Reason == ledger.ReasonOrderAlreadyPaid || r.Reason == ledger.ReasonOrderInDoubt:
+		if p.row.Order != r.Order || p.row.Client != r.Client {
+			a.broken("an answer reaches its request alone", p.id, "told about another order")
+		}
+	case p.row.Client != r.Client || p.row.Key != r.Key:
+		a.broken("an answer reaches its request alone", p.id, "told to another caller, or under another key")
+	}
+}
+
+// says holds what a caller sees of a row against the row, now and in the end.
+func (a *Auditor) says(p *payment, t *ledger.Transaction) {
+	if !t.Status.Final() {
+		return
+	}
+	p.said = standing{t.Status, t.Evidence}
+	if p.seen && p.said != (standing{p.row.Status, p.row.Evidence}) {
+		a.broken("a reply says what the row says", p.id, "%s %s was told, the row is %s %s", t.Status, t.Evidence, p.row.Status, p.row.Evidence)
+	}
+}
+
 // Shown is told what a caller was shown who looked after the payment of a key.
 func (a *Auditor) Shown(client ledger.ClientID, k ledger.IdempotencyKey, t *ledger.Transaction) {
 	a.mu.Lock()
@@ -73,11 +106,9 @@ func (a *Auditor) Shown(client ledger.ClientID, k ledger.IdempotencyKey, t *ledg
 		a.broken("an answer reaches its request alone", t.ID, "shown to another caller, or under another key")
 		return
 	}
+	a.says(p, t)
 	if !t.Status.Final() || neverSent(t) {
 		return
-	}
-	if p.row.Status != t.Status {
-		a.broken("a reply says what the row says", t.ID, "%s was shown, the row is %s", t.Status, p.row.Status)
 	}
 	what := t.Status.String()
 	if t.Status == ledger.StatusSuccess {

@@ -57,6 +57,24 @@ func (s *Socket) Sends(b []byte) {
 	s.a.leaves(f, b)
 }
 
+// Torn is told a request of which no more than this left before the connection ended.
+func (s *Socket) Torn(b []byte) {
+	s.a.mu.Lock()
+	defer s.a.mu.Unlock()
+	s.unfit = "a request was cut"
+	f := FrameOf(b)
+	if f.ID == "" || f.MTI == mtiInquiry {
+		return
+	}
+	p := s.a.of(f.ID)
+	if !p.seen {
+		s.a.broken("every byte that left had an intent before", f.ID, "a part of a %s left, and there is no row", f.MTI)
+	}
+	if f.MTI == mtiPayment {
+		s.a.countPayment(p)
+	}
+}
+
 // Cut is told that a request did not leave whole.
 func (s *Socket) Cut() {
 	s.a.mu.Lock()
@@ -93,7 +111,7 @@ func (s *Socket) Hears(b []byte) {
 
 // leaves is a request of which a byte leaves.
 func (a *Auditor) leaves(f Frame, b []byte) {
-	if f.MTI == "0200" {
+	if f.MTI == mtiInquiry {
 		return // an inquiry has no intent
 	}
 	p := a.of(f.ID)
@@ -101,22 +119,27 @@ func (a *Auditor) leaves(f Frame, b []byte) {
 		a.broken("every byte that left had an intent before", f.ID, "a %s left, and there is no row", f.MTI)
 	}
 	switch f.MTI {
-	case "0100":
+	case mtiPayment:
 		a.paymentLeaves(p, b)
-	case "0420":
+	case mtiCancel:
 		if p.row.Decision == 0 || p.row.Status == ledger.StatusSuccess {
 			a.broken("a decision comes before a net cancel", f.ID, "a 0420 left, the row is %s and the decision %q", p.row.Status, p.row.Decision)
 		}
 	}
 }
 
-func (a *Auditor) paymentLeaves(p *payment, b []byte) {
+// countPayment is a 0100 of which at least a part leaves.
+func (a *Auditor) countPayment(p *payment) {
 	if p.frames++; p.frames > 1 {
 		a.broken("at most one 0100 for a transaction", p.id, "%d left", p.frames)
 	}
 	if p.unsent || p.seen && neverSent(&p.row) {
 		a.broken("NOT_SENT means that no byte left", p.id, "a frame leaves after that was said")
 	}
+}
+
+func (a *Auditor) paymentLeaves(p *payment, b []byte) {
+	a.countPayment(p)
 	if len(b) != requestLength {
 		a.broken("a frame has its length", p.id, "%d bytes", len(b))
 		return
