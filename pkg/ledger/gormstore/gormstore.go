@@ -104,13 +104,17 @@ type Store struct {
 	state error // nil when the book is ready, else why it is not
 
 	// intents, outcomes and decisions are where those wait who write the rows of
-	// payments.
-	intents   *line[*ledger.Intent, ledger.Admission]
-	outcomes  *line[*ledger.Change, ledger.Transaction]
-	decisions *line[*decision, ledger.Transaction]
+	// payments, resolutions and postponements who end a claim.
+	intents       *line[*ledger.Intent, ledger.Admission]
+	outcomes      *line[*ledger.Change, ledger.Transaction]
+	decisions     *line[*decision, ledger.Transaction]
+	resolutions   *line[*ledger.Change, ledger.Transaction]
+	postponements *line[*ledger.Postponement, struct{}]
 
-	// requested are rows whose outcomes are awaited.
+	// requested are rows whose outcomes are awaited, claimed those that are being
+	// resolved.
 	requested recent
+	claimed   claimed
 
 	// failed is the last write that failed, until a probe succeeds.
 	failed atomic.Pointer[error]
@@ -217,6 +221,8 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 	s.intents = newLine(rows.WithLabelValues("intent"), s.writeIntents)
 	s.outcomes = newLine(rows.WithLabelValues("outcome"), s.writeOutcomes)
 	s.decisions = newLine(rows.WithLabelValues("decision"), s.writeDecisions)
+	s.resolutions = newLine(rows.WithLabelValues("resolution"), s.writeResolutions)
+	s.postponements = newLine(rows.WithLabelValues("postponement"), s.writePostponements)
 	return s, nil
 }
 
@@ -243,6 +249,8 @@ func (s *Store) Close() error {
 	s.intents.close()
 	s.outcomes.close()
 	s.decisions.close()
+	s.resolutions.close()
+	s.postponements.close()
 	pool, err := s.db.DB()
 	if err != nil {
 		return fmt.Errorf("close ledger: %w", err)

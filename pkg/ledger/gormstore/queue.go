@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -71,42 +70,20 @@ RETURNING transaction_id, next_resolve_at`,
 	return count, nil
 }
 
-// Claim implements ledger.Queue. It too asks for no lock unless something is due.
+// Claim implements ledger.Queue. On SQLite it too asks for no lock unless something
+// is due.
 func (s *Store) Claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Claim, error) {
 	if o.Limit < 1 || o.Limit > ledger.MaxClaim {
 		return nil, fmt.Errorf("claim %d rows: %w", o.Limit, errArgument)
 	}
-	for _, search := range s.searches(&o) {
-		due, err := s.anyFound(ctx, "look for what is due",
-			"SELECT 1 FROM transactions WHERE "+search.where+" ORDER BY next_resolve_at", search.values...)
-		switch {
-		case err != nil:
-			return nil, err
-		case due:
-			return s.claimSome(ctx, o)
-		}
-	}
-	return nil, nil
-}
-
-// claimSome leases what is due, one part after the other.
-func (s *Store) claimSome(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Claim, error) {
-	token := rand.Text()
 	var rows []clockedRow
-	err := s.write(ctx, "claim", func(tx *gorm.DB) error {
-		rows = nil
-		for _, search := range s.searches(&o) {
-			if len(rows) == o.Limit {
-				break
-			}
-			due, err := s.claimDue(tx, &search, o.Limit-len(rows), lease{token, o.Lease})
-			if err != nil {
-				return err
-			}
-			rows = append(rows, due...)
-		}
-		return nil
-	})
+	var err error
+	token := rand.Text()
+	if s.dialect.arrays {
+		rows, err = s.claimPlain(ctx, &o, token)
+	} else {
+		rows, err = s.claimLocked(ctx, &o, token)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +101,64 @@ func (s *Store) claimSome(ctx context.Context, o ledger.ClaimOptions) ([]ledger.
 	for i := range rows {
 		claims[i] = newClaim(&rows[i], token)
 	}
+	s.claimed.remember(claims)
 	return claims, nil
+}
+
+// claimPlain leases what is due, each part in one statement. Should it fail after
+// the first, its leases run out by themselves.
+func (s *Store) claimPlain(ctx context.Context, o *ledger.ClaimOptions, token string) (rows []clockedRow, err error) {
+	for _, search := range s.searches(o) {
+		if len(rows) == o.Limit {
+			break
+		}
+		var due []clockedRow
+		err := s.noted(s.try(ctx, "claim", s.writeAgain, func(ctx context.Context) error {
+			return s.single(ctx, func(db *gorm.DB) (err error) {
+				due, err = s.claimDue(db, &search, o.Limit-len(rows), lease{token, o.Lease})
+				return err
+			})
+		}))
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, due...)
+	}
+	return rows, nil
+}
+
+// claimLocked leases what is due, one part after the other, if anything is.
+func (s *Store) claimLocked(ctx context.Context, o *ledger.ClaimOptions, token string) (rows []clockedRow, err error) {
+	searches := s.searches(o)
+	found := false
+	for i := 0; i < len(searches) && !found; i++ {
+		found, err = s.anyFound(ctx, "look for what is due",
+			"SELECT 1 FROM transactions WHERE "+searches[i].where+" ORDER BY next_resolve_at", searches[i].values...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	if !found {
+		return nil, nil
+	}
+	err = s.write(ctx, "claim", func(tx *gorm.DB) error {
+		rows = nil
+		for _, search := range s.searches(o) {
+			if len(rows) == o.Limit {
+				break
+			}
+			due, err := s.claimDue(tx, &search, o.Limit-len(rows), lease{token, o.Lease})
+			if err != nil {
+				return err
+			}
+			rows = append(rows, due...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
 }
 
 // search is how one kind of rows that are due is found.
@@ -161,15 +195,20 @@ type lease struct {
 
 // claimDue leases rows that a search finds.
 func (s *Store) claimDue(tx *gorm.DB, due *search, limit int, l lease) ([]clockedRow, error) {
-	var rows []clockedRow
-	err := tx.Raw(`WITH due AS MATERIALIZED (
+	rows := make([]clockedRow, 0, limit)
+	var row clockedRow
+	err := eachRow(tx.Raw(`WITH due AS MATERIALIZED (
 	SELECT business_date AS due_date, transaction_id AS due_id FROM transactions
 	WHERE `+due.where+`
 	ORDER BY `+due.order+` LIMIT ? `+s.dialect.skipLocked+`)
 UPDATE transactions SET lease_token = ?, lease_until = ? FROM due
 WHERE business_date = due_date AND transaction_id = due_id
 RETURNING `+columns+`, ? AS clock`,
-		append(slices.Clone(due.values), limit, l.token, s.dialect.clock(l.life), s.dialect.clock(0))...).Scan(&rows).Error
+		append(slices.Clone(due.values), limit, l.token, s.dialect.clock(l.life), s.dialect.clock(0))...),
+		func() {
+			rows = append(rows, row)
+			row.Row.AccountHash = nil // the next is scanned into memory of its own
+		}, append(row.Row.targets(), &row.Clock)...)
 	return rows, err
 }
 
@@ -213,6 +252,7 @@ func (s *Store) ClaimOne(
 	if err != nil {
 		return ledger.Claim{}, err
 	}
+	s.claimed.remember([]ledger.Claim{claim})
 	return claim, nil
 }
 
@@ -248,38 +288,6 @@ func (s *Store) Decide(
 			})
 			return t, err
 		},
-	})
-}
-
-// Postpone implements ledger.Queue. It reads no row unless it has lost, so that
-// one that holds garbage can be put off too.
-func (s *Store) Postpone(ctx context.Context, p ledger.Postponement) error {
-	return s.write(ctx, "postpone "+string(p.ID), func(tx *gorm.DB) error {
-		if p.ID.Date().IsZero() {
-			return ledger.ErrNotFound
-		}
-		var put []struct {
-			Status string
-			Clock  instant
-		}
-		result := tx.Raw(`UPDATE transactions
-SET asked = TRUE, next_resolve_at = ?, lease_token = '', lease_until = NULL, needs_review = (needs_review OR ?),
-	resolve_attempts = resolve_attempts + ?, not_found = not_found + ?
-WHERE `+whileResolvable+` AND lease_token = ? AND lease_token <> '' RETURNING status, ? AS clock`,
-			s.dialect.clock(p.Delay), p.NeedsReview, count(p.Answered), count(p.NotFound),
-			p.ID.Date().String(), string(p.ID), p.Token, s.dialect.clock(0)).Scan(&put)
-		err := one(result, ledger.ErrLost)
-		if errors.Is(err, ledger.ErrLost) {
-			return s.lostTo(tx, p.ID)
-		}
-		if err != nil || p.Detail == "" {
-			return err
-		}
-		status, err := ledger.ParseStatus(put[0].Status)
-		if err != nil {
-			return fmt.Errorf("%w: %w", errGarbage, err)
-		}
-		return appendEvents(tx, ledger.NewEvent(status, status, 0, put[0].Clock.at, p.By, p.Detail), p.ID)
 	})
 }
 

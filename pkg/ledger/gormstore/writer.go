@@ -249,7 +249,11 @@ func (s *Store) Transition(ctx context.Context, c ledger.Change) (ledger.Transac
 	if _, err := c.Rule(); err != nil {
 		return ledger.Transaction{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	return together(ctx, s, s.outcomes, &c, asking[ledger.Transaction]{
+	line := s.outcomes
+	if c.From == ledger.StatusUnknown {
+		line = s.resolutions
+	}
+	return together(ctx, s, line, &c, asking[ledger.Transaction]{
 		doing: doing,
 		alone: func(ctx context.Context, _ error) (after ledger.Transaction, err error) {
 			err = s.write(ctx, doing, func(tx *gorm.DB) (err error) {
