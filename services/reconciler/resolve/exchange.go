@@ -69,7 +69,9 @@ func (r *Resolver) inquire(ctx context.Context, l *lane, id tranid.ID) (inquiry,
 		},
 	})
 	if len(res.Answer) > 0 {
-		r.pace.answered(r.opts.Now().Sub(start))
+		took := r.opts.Now().Sub(start)
+		r.pace.answered(took)
+		l.hand.answered(took)
 	}
 	step := sentStep(frame, &res)
 	if !res.Answered() {
@@ -100,6 +102,7 @@ func (r *Resolver) netCancel(ctx context.Context, l *lane, id tranid.ID) (cancel
 	}
 	defer l.cancels.leave()
 	var answer telegram.CancelAnswer
+	start := r.opts.Now()
 	res := r.exchange(ctx, id, corelink.Call{
 		Tx: corelink.TxNetCancel, Kind: corelink.Mutation, Frame: frame,
 		Check: func(b []byte) error {
@@ -112,9 +115,11 @@ func (r *Resolver) netCancel(ctx context.Context, l *lane, id tranid.ID) (cancel
 	})
 	step := sentStep(frame, &res)
 	if !res.Answered() {
+		l.hand.unanswered()
 		r.log.InfoContext(ctx, "net cancel unanswered", "transaction_id", id, "sent", res.Sent.String(), "error", res.Err)
 		return cancelUnanswered, step, nil
 	}
+	l.hand.answered(r.opts.Now().Sub(start))
 	step.CancelResult, step.ResponseCode, step.CoreMessage = answer.CancelResult, answer.ResponseCode, answer.Message.Value
 	return cancelOf(answer.CancelResult, answer.ResponseCode), step, nil
 }

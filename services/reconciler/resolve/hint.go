@@ -134,7 +134,7 @@ func (h *hints) run(ctx context.Context) {
 	rows, stop := outlive(ctx, h.r.opts.StopGrace)
 	defer stop()
 	var crew sync.WaitGroup
-	for range h.lane.workers {
+	for range h.lane.hand.least {
 		crew.Go(func() { h.work(ctx, rows) })
 	}
 	defer crew.Wait()

@@ -204,10 +204,10 @@ func TestHint_WhatCannotBeTakenIsHastened(t *testing.T) {
 		for _, id := range ids {
 			due += count(!get(t, h.store, id).NextResolveAt.After(time.Now()))
 		}
-		if due != rows-h.hints.lane.workers {
+		if due != rows-h.hints.lane.hand.least {
 			t.Errorf("%d of %d are due", due, rows)
 		}
-		h.hinted(t, hintTaken, h.hints.lane.workers)
+		h.hinted(t, hintTaken, h.hints.lane.hand.least)
 		h.hinted(t, hintHastened, due)
 		h.core.answers(says("03", "01"))
 		time.Sleep(time.Minute) // or the stop waits for those that are silent

@@ -27,8 +27,8 @@ type lane struct {
 	review bool
 	owed   bool
 	part   ledger.Part
-	// workers is how many rows are in hand at once, at the core or at the ledger.
-	workers int
+	// hand is how many rows are in hand at once, at the core or at the ledger.
+	hand *hand
 	// inquiries and cancels are the places at the core: of what is under way
 	// there. A row has a place for its inquiry when it is begun, so that none
 	// waits for one while its lease runs.
@@ -39,40 +39,34 @@ type lane struct {
 	// them as due as they were.
 	hinted bool
 
-	// newest is which end of what is due the next claim is of. Only the pass
-	// under way touches it.
-	newest bool
+	// claims counts those that were made: what is due is taken from both ends in
+	// turns.
+	claims atomic.Int64
 	// told is when it was last logged that a pass ended early.
 	told time.Time
 	// beat is when the last pass ended, or Run began.
 	beat atomic.Pointer[time.Time]
 }
 
-// rowsPerPlace is how many rows are in hand for each place at the core: while some
-// are there, the others are at the ledger, which stores together what comes at
-// once. Were it more, rows could outlive their leases waiting for net cancels
-// that the core does not answer.
-const rowsPerPlace = 4
-
 // lanes share out the connections to the core that this process has, but for those
 // of hints and operators.
 func lanes(connections int) []*lane {
 	share := func(l *lane, sixteenths int) *lane {
 		n := max(1, connections*sixteenths/16)
-		l.workers, l.inquiries, l.cancels = rowsPerPlace*n, make(places, n), make(places, n)
+		l.hand, l.inquiries, l.cancels = newHand(n), make(places, n), make(places, n)
 		return l
 	}
 	return []*lane{
 		share(&lane{name: "fresh", part: ledger.PartFresh, first: true}, 10),
 		share(&lane{name: "asked", part: ledger.PartAsked}, 3),
 		share(&lane{name: "review", review: true}, 1),
-		{name: "owed", owed: true, workers: rowsPerPlace, cancels: make(places, 1)},
+		{name: "owed", owed: true, hand: newHand(1), cancels: make(places, 1)},
 	}
 }
 
 // hintLane is that of rows that the core has hinted at.
 func hintLane() *lane {
-	return &lane{name: "hints", hinted: true, workers: rowsPerPlace, inquiries: make(places, 1), cancels: make(places, 1)}
+	return &lane{name: "hints", hinted: true, hand: newHand(1), inquiries: make(places, 1), cancels: make(places, 1)}
 }
 
 // places are taken by sending and given back by receiving; nil has no bound.
@@ -110,8 +104,7 @@ func (l *lane) turn() turn { return turn{l, sync.OnceFunc(l.inquiries.leave)} }
 // next are the options of the lane's next claim. What is due is taken from both
 // ends in turns: behind a backlog, what fell due last is not asked last.
 func (l *lane) next(lease time.Duration) ledger.ClaimOptions {
-	newest := l.newest
-	l.newest = !newest
+	newest := l.claims.Add(1)%2 == 0
 	return ledger.ClaimOptions{
 		Limit: ledger.MaxClaim, Lease: lease, Review: l.review, Only: l.part, Newest: newest && l.first, Owed: l.owed,
 	}

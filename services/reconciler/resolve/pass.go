@@ -15,6 +15,8 @@ const (
 	// silenceLimit is how many rows in a row the core may leave unanswered
 	// before a pass takes it for unreachable and spares the rest.
 	silenceLimit = 5
+	// claimsAtOnce is how many claims of a lane are under way at most.
+	claimsAtOnce = 4
 	// releaseTime bounds the release of claims when a pass ends.
 	releaseTime = 2 * time.Second
 )
@@ -26,13 +28,15 @@ var (
 	errNoWay  = errors.New("there is no way to the core")
 )
 
-// pass resolves the due rows of a lane with a few workers that share one queue: a
-// row that takes long holds its worker and nothing else. What was claimed and not
-// begun is given back when the pass ends.
+// pass resolves the due rows of a lane with a crew that shares one queue: a row that
+// takes long holds its worker and nothing else. What was claimed and not begun is
+// given back when the pass ends.
 type pass struct {
 	r     *Resolver
 	lane  *lane
 	queue chan ledger.Claim
+	// more is asked for rows by a worker that found none.
+	more chan struct{}
 	// over is closed when there is no point in going on; err says why.
 	over chan struct{}
 
@@ -48,7 +52,7 @@ type pass struct {
 func newPass(r *Resolver, l *lane) *pass {
 	return &pass{
 		r: r, lane: l,
-		queue: make(chan ledger.Claim), over: make(chan struct{}), unended: map[string]struct{}{},
+		queue: make(chan ledger.Claim), more: make(chan struct{}, 1), over: make(chan struct{}), unended: map[string]struct{}{},
 	}
 }
 
@@ -58,10 +62,10 @@ func (p *pass) run(ctx context.Context, until time.Time) error {
 	rows, stop := outlive(ctx, p.r.opts.StopGrace)
 	defer stop()
 	var crew sync.WaitGroup
-	for range p.lane.workers {
+	for range p.lane.hand.most {
 		crew.Go(func() { p.work(rows) })
 	}
-	err := guarded(func() error { return p.dispatch(ctx, until) })
+	err := p.dispatchAll(ctx, until)
 	close(p.queue)
 	crew.Wait()
 	// Only now: a token may cover rows that were still being resolved.
@@ -69,29 +73,79 @@ func (p *pass) run(ctx context.Context, until time.Time) error {
 	return errors.Join(err, p.err)
 }
 
-// dispatch claims rows and hands them to the workers: of those in review one
-// batch, of the others until none is due or time is up. What was abandoned is
-// adopted on the way, so that thousands of it keep nothing else waiting.
-func (p *pass) dispatch(ctx context.Context, until time.Time) error {
-	adopting := p.lane.first
-	for ctx.Err() == nil && p.r.opts.Now().Before(until) && !p.ended() {
-		adopting = adopting && p.r.adopt(ctx)
-		// A row is begun while half of its lease is left: but for a core that is
-		// all but silent, the lease outlasts it.
-		begin := time.NewTimer(p.r.opts.Flags.Lease / 2)
-		claims, err := p.claim(ctx)
-		if err == nil {
-			p.hand(ctx, claims, begin.C)
+// dispatchAll is dispatch, and others that claim as it does as long as workers find
+// no row: where there are many, no worker waits until the ledger has found some.
+func (p *pass) dispatchAll(ctx context.Context, until time.Time) error {
+	ended, errs := make(chan struct{}), make([]error, claimsAtOnce)
+	var others sync.WaitGroup
+	assisted := sync.OnceFunc(func() {
+		for i := range claimsAtOnce - 1 {
+			others.Go(func() { errs[i] = guarded(func() error { return p.assist(ctx, until, ended) }) })
 		}
-		begin.Stop()
-		switch {
-		case err != nil:
-			return fmt.Errorf("claim due transactions: %w", err)
-		case p.lane.review, len(claims) < ledger.MaxClaim && !adopting:
+	})
+	errs[claimsAtOnce-1] = guarded(func() error { return p.dispatch(ctx, until, assisted) })
+	close(ended)
+	others.Wait()
+	return errors.Join(errs...)
+}
+
+// assist claims rows as dispatch does, when a worker asks for them, until that ends
+// or no more are due.
+func (p *pass) assist(ctx context.Context, until time.Time, ended <-chan struct{}) error {
+	for p.goesOn(ctx, until) {
+		select {
+		case <-p.more:
+		case <-ended:
 			return nil
+		case <-p.over:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+		if n, err := p.claimAndHand(ctx); err != nil || n < ledger.MaxClaim {
+			return err
 		}
 	}
 	return nil
+}
+
+// dispatch claims rows and hands them to the workers: of those in review one
+// batch, of the others until none is due or time is up. What was abandoned is
+// adopted on the way, so that thousands of it keep nothing else waiting. There may
+// be enough for others, too, once it has found as many as one claim may have.
+func (p *pass) dispatch(ctx context.Context, until time.Time, many func()) error {
+	adopting := p.lane.first
+	for p.goesOn(ctx, until) {
+		adopting = adopting && p.r.adopt(ctx)
+		n, err := p.claimAndHand(ctx)
+		switch {
+		case err != nil:
+			return err
+		case p.lane.review, n < ledger.MaxClaim && !adopting:
+			return nil
+		case n == ledger.MaxClaim:
+			many()
+		}
+	}
+	return nil
+}
+
+func (p *pass) goesOn(ctx context.Context, until time.Time) bool {
+	return ctx.Err() == nil && p.r.opts.Now().Before(until) && !p.ended()
+}
+
+// claimAndHand makes one claim, and returns how many rows it found.
+func (p *pass) claimAndHand(ctx context.Context) (int, error) {
+	// A row is begun while half of its lease is left: but for a core that is
+	// all but silent, the lease outlasts it.
+	begin := time.NewTimer(p.r.opts.Flags.Lease / 2)
+	defer begin.Stop()
+	claims, err := p.claim(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("claim due transactions: %w", err)
+	}
+	p.hand(ctx, claims, begin.C)
+	return len(claims), nil
 }
 
 // claim goes on when ctx ends: rows that were claimed by a call that was given
@@ -122,20 +176,50 @@ func (p *pass) hand(ctx context.Context, claims []ledger.Claim, tooLate <-chan t
 	}
 }
 
-// work resolves one row after the other, each from when there is a place for it
-// at the core.
+// work resolves one row after the other, each from when it may be in hand and there
+// is a place for it at the core.
 func (p *pass) work(ctx context.Context) {
-	for p.lane.inquiries.enter(ctx) == nil {
-		turn := p.lane.turn()
-		claim, ok := <-p.queue
-		if ok {
-			p.resolveGuarded(ctx, turn, claim)
+	for {
+		select {
+		case <-p.lane.hand.free:
+		case <-ctx.Done():
+			return
 		}
-		turn.leave()
-		if !ok {
+		goesOn := p.workOne(ctx)
+		p.lane.hand.leave()
+		if !goesOn {
 			return
 		}
 	}
+}
+
+// workOne resolves one row, and reports whether there may be another.
+func (p *pass) workOne(ctx context.Context) bool {
+	if p.lane.inquiries.enter(ctx) != nil {
+		return false
+	}
+	turn := p.lane.turn()
+	defer turn.leave()
+	claim, ok := p.take()
+	if ok {
+		p.resolveGuarded(ctx, turn, claim)
+	}
+	return ok
+}
+
+// take is the next row, for which more is claimed if there is none yet.
+func (p *pass) take() (ledger.Claim, bool) {
+	select {
+	case claim, ok := <-p.queue:
+		return claim, ok
+	default:
+	}
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+	claim, ok := <-p.queue
+	return claim, ok
 }
 
 // resolveGuarded is resolve, of which nothing that happens reaches another row.
