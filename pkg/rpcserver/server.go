@@ -46,6 +46,14 @@ const (
 	maxConcurrentStreams = 1024
 	handshakeTimeout     = 10 * time.Second
 
+	// connectionWindow is how many bytes of requests may be on their way on one
+	// connection. It does not adapt: gRPC would measure the way with a ping for
+	// about every request, and requests are small.
+	connectionWindow = 256 << 10
+	// streamWorkers are goroutines that serve one call after the other, so that
+	// their stacks need not grow for each. Calls beyond them have their own.
+	streamWorkers = 256
+
 	// A connection is closed after its age, so that load spreads over new
 	// instances; the grace is for what is still running on it. Whoever watches
 	// for longer has to watch again.
@@ -84,7 +92,7 @@ type Options struct {
 }
 
 // Server is the gRPC server and the admin port of one binary. Use it as New,
-// Listen, Serve, Stop, each once.
+// Listen, Serve, Stop, each once. It has goroutines from New to Stop.
 type Server struct {
 	flags    Flags
 	logger   *slog.Logger
@@ -164,12 +172,21 @@ func New(o Options) (*Server, error) {
 		options = append(options, s.traced(o.Tracer))
 	}
 	s.grpc = grpc.NewServer(options...)
-	o.Register(s.grpc)
-	if err := s.checkRoles(); err != nil {
+	if err := s.furnish(&o, counts, rules); err != nil {
+		s.grpc.Stop() // its workers
 		return nil, err
 	}
+	return s, nil
+}
+
+// furnish registers the services, and what there is to know of them.
+func (s *Server) furnish(o *Options, counts *metrics.ServerMetrics, rules *validator) error {
+	o.Register(s.grpc)
+	if err := s.checkRoles(); err != nil {
+		return err
+	}
 	if err := rules.compile(s.grpc.GetServiceInfo()); err != nil {
-		return nil, err
+		return err
 	}
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
@@ -178,11 +195,11 @@ func New(o Options) (*Server, error) {
 	counts.InitializeMetrics(s.grpc)
 	for _, c := range []prometheus.Collector{counts, s.panics, s.turned, s.door.consumed, s.door.rejected, s.door.refused} {
 		if err := s.registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register the rpc metrics: %w", err)
+			return fmt.Errorf("register the rpc metrics: %w", err)
 		}
 	}
 	s.admin = s.newAdmin()
-	return s, nil
+	return nil
 }
 
 // serverOptions are the limits and the chain of interceptors.
@@ -205,6 +222,8 @@ func (s *Server) serverOptions(counts *metrics.ServerMetrics, rules *validator) 
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.MaxConcurrentStreams(maxConcurrentStreams),
+		grpc.StaticConnWindowSize(connectionWindow),
+		grpc.NumStreamWorkers(streamWorkers),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionGrace,

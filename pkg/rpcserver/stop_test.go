@@ -325,9 +325,11 @@ func TestServe_ReturnsWhenAListenerFails(t *testing.T) {
 
 func TestNew_RefusesARegistryThatIsTaken(t *testing.T) {
 	o := options()
-	if _, err := rpcserver.New(o); err != nil {
+	first, err := rpcserver.New(o)
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = first.Stop(t.Context()) }()
 	if _, err := rpcserver.New(o); err == nil {
 		t.Error("two servers share one registry")
 	}
