@@ -26,6 +26,10 @@ type heard struct {
 
 	rpc, key, order string
 	by              *instance
+	// number is the account of a balance.
+	number string
+	// asked and at are when he asked and was told.
+	asked, at time.Time
 }
 
 // hearsay is all that callers were told. It is safe for concurrent use.
@@ -38,6 +42,7 @@ type hearsay struct {
 }
 
 func (h *hearsay) note(what heard) {
+	what.at = time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, what)
@@ -102,7 +107,7 @@ func (k *caller) between(least, most time.Duration) time.Duration {
 // an order that others pay too half of the time.
 func (k *caller) newPayment(n int) *paymentv1.CreatePaymentRequest {
 	req := &paymentv1.CreatePaymentRequest{
-		IdempotencyKey: fmt.Sprintf("caller-%d-%d", k.number, n), AccountNumber: fmt.Sprintf("314159265358%02d", k.rng.IntN(20)),
+		IdempotencyKey: fmt.Sprintf("caller-%d-%d", k.number, n), AccountNumber: chaosAccounts[k.rng.IntN(len(chaosAccounts))],
 		Amount: 1 + k.rng.Int64N(100_000), ResolutionPolicy: netCancel,
 	}
 	const share = 4 // payments an order
@@ -119,6 +124,14 @@ func (k *caller) newPayment(n int) *paymentv1.CreatePaymentRequest {
 	k.heard.noteCall(req)
 	return req
 }
+
+// chaosAccounts are the accounts without one.
+var chaosAccounts = func() (numbers []string) {
+	for i := range 20 {
+		numbers = append(numbers, fmt.Sprintf("314159265358%02d", i))
+	}
+	return numbers
+}()
 
 // chaosHabits are the accounts with a habit, in a fixed order.
 var chaosHabits = []string{
@@ -151,9 +164,7 @@ func (k *caller) call(req *paymentv1.CreatePaymentRequest) (knows bool) {
 		ctx, end := k.patience()
 		calls.Go(func() {
 			defer end()
-			who := p.who()
-			answers[i] = who.payment.payWith(ctx, k.t, req)
-			k.heard.note(heard{rpc: create, key: req.GetIdempotencyKey(), order: req.GetOrderId(), by: who, told: answers[i]})
+			answers[i] = k.payAt(ctx, p.who(), req)
 		})
 	}
 	calls.Wait()
@@ -165,6 +176,14 @@ func (k *caller) call(req *paymentv1.CreatePaymentRequest) (knows bool) {
 		}
 	}
 	return knows
+}
+
+// payAt makes a payment at an instance, and notes what was told.
+func (c *chaos) payAt(ctx context.Context, who *instance, req *paymentv1.CreatePaymentRequest) told {
+	asked := time.Now()
+	a := who.payment.payWith(ctx, c.t, req)
+	c.heard.note(heard{rpc: create, key: req.GetIdempotencyKey(), order: req.GetOrderId(), by: who, told: a, asked: asked})
+	return a
 }
 
 // patience is how long he waits for an answer: long, or he hangs up.
@@ -186,12 +205,13 @@ func (k *caller) look(req *paymentv1.CreatePaymentRequest) {
 	defer end()
 	who := k.payments[k.rng.IntN(len(k.payments))].who()
 	key := &paymentv1.GetPaymentRequest_IdempotencyKey{IdempotencyKey: req.GetIdempotencyKey()}
+	asked := time.Now()
 	resp, err := who.payment.GetPayment(ctx, &paymentv1.GetPaymentRequest{Key: key})
 	a := hear(k.t, err, nil)
 	if err == nil {
 		a.row = resp.GetTransaction()
 	}
-	k.heard.note(heard{rpc: get, key: req.GetIdempotencyKey(), by: who, told: a})
+	k.heard.note(heard{rpc: get, key: req.GetIdempotencyKey(), by: who, told: a, asked: asked})
 }
 
 // inquire asks for a balance.
@@ -199,10 +219,16 @@ func (k *caller) inquire() {
 	ctx, end := k.patience()
 	defer end()
 	who := k.payments[k.rng.IntN(len(k.payments))].who()
-	resp, err := who.payment.GetBalance(ctx, &paymentv1.GetBalanceRequest{AccountNumber: fmt.Sprintf("314159265358%02d", k.rng.IntN(20))})
-	a := hear(k.t, err, nil)
+	k.askAt(ctx, who, chaosAccounts[k.rng.IntN(len(chaosAccounts))])
+}
+
+// askAt asks an instance for a balance, and notes what was told.
+func (c *chaos) askAt(ctx context.Context, who *instance, number string) {
+	asked := time.Now()
+	resp, err := who.payment.GetBalance(ctx, &paymentv1.GetBalanceRequest{AccountNumber: number})
+	a := hear(c.t, err, nil)
 	if err == nil {
-		a.row = resp.GetTransaction()
+		a.row, a.balance = resp.GetTransaction(), resp.GetBalance()
 	}
-	k.heard.note(heard{rpc: balance, by: who, told: a})
+	c.heard.note(heard{rpc: balance, by: who, told: a, number: number, asked: asked})
 }

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,8 @@ type instance struct {
 	// lossy says that rows which it would have written behind their answers may
 	// be lost: it was killed, or said by its exit code that it lost some.
 	lossy atomic.Bool
+	// left is when it had ended in order; zero if it has not.
+	left time.Time
 }
 
 // post is the place of one instance, whoever is there now. One who was killed
@@ -49,16 +52,26 @@ func (p *post) fill() {
 
 func (c *chaos) newPayment(flags []string) *instance {
 	c.wake()
-	p := c.spawnPayment(c.t, flags...)
+	p := c.spawnPayment(c.t, c.tapped(flags)...)
 	p.dirty = true // a database that goes away is an ERROR here and there
-	return &instance{process: p.process, payment: p}
+	return c.add(&instance{process: p.process, payment: p})
 }
 
 func (c *chaos) newReconciler() *instance {
 	c.wake()
-	r := c.spawnReconciler(c.t, chaosReconciler...)
+	r := c.spawnReconciler(c.t, c.tapped(chaosReconciler)...)
 	r.dirty = true
-	return &instance{process: r.process}
+	return c.add(&instance{process: r.process})
+}
+
+// tapped has a service go to the core where the auditor hears it.
+func (c *chaos) tapped(flags []string) []string {
+	return override(flags, []string{"--core-addr=" + c.tap.address})
+}
+
+func (c *chaos) add(who *instance) *instance {
+	c.everyone = append(c.everyone, who)
+	return who
 }
 
 // trouble is a thing that can happen.
@@ -109,6 +122,7 @@ func (c *chaos) troubles() []trouble {
 			c.cluster.Stall()
 			return c.cluster.Resume, 3 * time.Second
 		}},
+		{"kill a process of", servers, c.killServer},
 		{"restart", servers, func(*post) (func(), time.Duration) {
 			c.cluster.Restart()
 			return nil, 0
@@ -226,12 +240,33 @@ func (c *chaos) stop(at *post) (end func(), within time.Duration) {
 		if code := who.wait(c.t, stopWithin); code != 0 {
 			who.lossy.Store(true)
 		}
+		who.left = time.Now()
 		at.fill()
 	}, time.Second
 }
 
 func (c *chaos) cutOff(*post) (end func(), within time.Duration) {
 	c.cluster.CutOff(c.db.dsn)
+	return nil, 0
+}
+
+// killServer ends a process of PostgreSQL as kill -9 does. The server then ends all
+// others at once, and recovers what was committed from its log.
+func (c *chaos) killServer(*post) (end func(), within time.Duration) {
+	pool := c.db.open(c.t)
+	defer func() { _ = pool.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var victim int
+	err := pool.QueryRowContext(ctx, `SELECT coalesce(min(pid), pg_backend_pid()) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&victim)
+	if err != nil {
+		c.t.Fatalf("look for a process to kill: %v", err)
+	}
+	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+		c.t.Fatalf("kill a process of PostgreSQL: %v", err)
+	}
+	eventually(c.t, "PostgreSQL has recovered", pool.PingContext)
 	return nil, 0
 }
 

@@ -148,6 +148,7 @@ func (w *world) askBalance(ctx context.Context, p *process, c *call, die dice) b
 	p.told = append(p.told, reply.Transaction.ID)
 	p.mu.Unlock()
 	p.say(reply.Transaction.ID, "tells a balance of %d", reply.Balance)
+	w.audit.Inquired(audit.Reply{Client: c.client, OK: true, Transaction: &reply.Transaction})
 	w.audit.ToldBalance(fmt.Sprintf("%014s", c.account), asked, reply.Balance)
 	return true
 }

@@ -90,6 +90,8 @@ type payment struct {
 	entries map[string]int
 	// unsent is true once a caller was told that nothing of it left.
 	unsent bool
+	// behind is true for an inquiry of which a caller was told: its row may come later.
+	behind bool
 	// said is the last final state that a caller was told; zero for none.
 	said standing
 }

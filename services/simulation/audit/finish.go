@@ -69,14 +69,14 @@ func (a *Auditor) Late(id tranid.ID, bound time.Duration) {
 }
 
 // Drained is told that a payment service ended in order: it told its callers of these
-// inquiries, and has said of these rows (of some, where the ID is empty) that it
+// inquiries and refusals, and has said of these rows (of some, where the ID is empty) that it
 // gives them up. It has lost nothing else.
 func (a *Auditor) Drained(instance string, told []tranid.ID, lost map[tranid.ID]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, id := range told {
 		if p := a.payments[id]; (p == nil || !p.seen) && !lost[id] && !lost[""] {
-			a.broken("a process that ends in order loses no row", id, "an inquiry was answered, and is in no row")
+			a.broken("a process that ends in order loses no row", id, "it was told of, and is in no row")
 		}
 	}
 	for id, p := range a.payments {

@@ -51,7 +51,7 @@ func (a *Auditor) lasts(p *payment) {
 	case p.said == (standing{}):
 	case p.seen && p.said != last:
 		a.broken("a reply says what the row says", p.id, "%s %s was told, the row is %s %s in the end", p.said.status, p.said.evidence, last.status, last.evidence)
-	case !p.seen && p.said.evidence != ledger.EvidenceNotSent:
+	case !p.seen && !p.behind && p.said.evidence != ledger.EvidenceNotSent:
 		a.broken("a reply says what the row says", p.id, "%s %s was told, and there is no row", p.said.status, p.said.evidence)
 	}
 	if p.seen && !p.row.Kind.MovesMoney() && p.entries[mtiPayment]+p.entries[mtiStatus]+p.entries[mtiCancel] > 0 {

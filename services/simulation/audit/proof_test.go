@@ -79,7 +79,24 @@ var proofs = []telling{
 		d.core(1, "0100", "NONE", 0)
 	}},
 	{"what was committed stays", func(d *day) { d.paid(1, "a"); d.Kept(nil) }},
-	{"a refusal has a reason that can be", func(d *day) { d.Told(Reply{Client: "shop", Key: "a", Reason: ledger.ReasonInternal}) }},
+	{"a refusal has a reason", func(d *day) { d.Told(Reply{Client: "shop", Key: "a", Reason: ledger.ReasonInternal}) }},
+	{"a refusal has a reason", func(d *day) { d.Told(Reply{Client: "shop", Key: "a"}) }},
+	{"a refusal has a reason", func(d *day) { d.Inquired(Reply{Client: "shop"}) }},
+	{"a reply says what the row says", func(d *day) { // the row of an inquiry, written behind its answer
+		t := ledger.Transaction{ID: id(1), Kind: ledger.KindBalanceInquiry, Status: ledger.StatusSuccess, Evidence: ledger.EvidenceAnswered, Client: "shop"}
+		d.Inquired(Reply{Client: "shop", OK: true, Transaction: &t})
+		t.Status = ledger.StatusFailed
+		d.row(t)
+	}},
+	{"an answer reaches its request alone", func(d *day) {
+		d.paid(1, "a")
+		t := d.rows[id(1)]
+		d.Inquired(Reply{Client: "shop", OK: true, Transaction: &t})
+	}},
+	{"", func(d *day) { // of which a process that was killed may lose the row
+		t := ledger.Transaction{ID: id(1), Kind: ledger.KindBalanceInquiry, Status: ledger.StatusSuccess, Evidence: ledger.EvidenceAnswered, Client: "shop"}
+		d.Inquired(Reply{Client: "shop", OK: true, Transaction: &t})
+	}},
 	{"a reply says what the row says", func(d *day) { // the row says otherwise why
 		d.intent(1, "a", "")
 		d.sent(1)

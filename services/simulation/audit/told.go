@@ -30,9 +30,7 @@ type answer struct {
 func (a *Auditor) Told(r Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.opts.Reasons != nil && !r.OK && r.Reason != 0 && !slices.Contains(a.opts.Reasons, r.Reason) {
-		a.broken("a refusal has a reason that can be", "", "%s was told under %s", r.Reason, r.Key)
-	}
+	a.reason(&r)
 	if r.Transaction == nil {
 		if r.OK {
 			a.broken("OK means SUCCESS, durable", "", "OK for no transaction")
@@ -64,9 +62,36 @@ func (a *Auditor) Told(r Reply) {
 		if p.frames > 0 {
 			a.broken("NOT_SENT means that no byte left", p.id, "%s was told, and a frame had left", r.Reason)
 		}
-	case 0:
-		a.broken("a refusal has a reason", p.id, "it has none")
 	default:
+	}
+}
+
+// Inquired is told a reply to an inquiry, whose row is written behind its answer.
+func (a *Auditor) Inquired(r Reply) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reason(&r)
+	switch {
+	case r.Transaction != nil:
+		p := a.of(r.Transaction.ID)
+		p.behind = true
+		if p.seen && (p.row.Kind.MovesMoney() || p.row.Client != r.Client) {
+			a.broken("an answer reaches its request alone", p.id, "an inquiry was told about a %s of %s", p.row.Kind, p.row.Client)
+		}
+		a.says(p, r.Transaction)
+	case r.OK:
+		a.broken("OK means SUCCESS, durable", "", "OK for no transaction")
+	}
+}
+
+// reason holds why a call was refused against what can be.
+func (a *Auditor) reason(r *Reply) {
+	switch {
+	case r.OK:
+	case r.Reason == 0:
+		a.broken("a refusal has a reason", "", "there is none under %q", r.Key)
+	case a.opts.Reasons != nil && !slices.Contains(a.opts.Reasons, r.Reason):
+		a.broken("a refusal has a reason", "", "%s was told under %q, and cannot be", r.Reason, r.Key)
 	}
 }
 

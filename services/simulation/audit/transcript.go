@@ -34,8 +34,18 @@ func (t *Transcript) At(at time.Time, tell func(a *Auditor)) {
 	t.moments = append(t.moments, moment{at, tell})
 }
 
+// Add adds all that another has so far.
+func (t *Transcript) Add(other *Transcript) {
+	other.mu.Lock()
+	moments := slices.Clone(other.moments)
+	other.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.moments = append(t.moments, moments...)
+}
+
 // Judge tells the day from its beginning to an Auditor whose clock goes with it,
-// finishes it, and returns him.
+// finishes it, and returns him. It may be called again: each Auditor hears all.
 func (t *Transcript) Judge(o Options) *Auditor {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,7 +83,7 @@ func (w *Wire) Hears(at time.Time, b []byte) { w.at(at, b, (*Socket).Hears) }
 func (w *Wire) at(at time.Time, b []byte, tell func(s *Socket, b []byte)) {
 	b = slices.Clone(b)
 	w.t.At(at, func(a *Auditor) {
-		if w.s == nil {
+		if w.s == nil || w.s.a != a {
 			w.s = a.Socket()
 		}
 		tell(w.s, b)
