@@ -197,6 +197,28 @@ func TestSweep_NoRowIsBegunOnAnOldLease(t *testing.T) {
 	})
 }
 
+// A claim may take so long that its leases are old when it comes: then none of its
+// rows is begun, however many workers are free.
+func TestSweep_NoRowIsBegunOnAClaimThatTookHalfItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faultyStore{Store: memstore.New(time.Now)}
+		h := newHouse(store, testFlags(), time.Now)
+		h.opts.Flags.Lease = 8 * time.Second
+		for i := range atTheCore {
+			put(t, store, time.Now, unknown{number: int64(i)})
+		}
+		store.claim = func(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Claim, error) {
+			claims, err := store.Store.Claim(ctx, o)
+			time.Sleep(4500 * time.Millisecond)
+			return claims, err
+		}
+		h.sweep(t.Context())
+		if n := len(h.core.all()); n > 0 {
+			t.Errorf("%d frames left for rows whose leases were old when they came", n)
+		}
+	})
+}
+
 func TestReady_TellsOfTheLedgerAndOfASweepThatStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &faultyStore{Store: memstore.New(time.Now)}

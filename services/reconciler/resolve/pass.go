@@ -160,7 +160,7 @@ func (p *pass) claim(ctx context.Context) ([]ledger.Claim, error) {
 // release when the pass is over, is told to stop, or the leases grow old.
 func (p *pass) hand(ctx context.Context, claims []ledger.Claim, tooLate <-chan time.Time) {
 	for i, claim := range claims {
-		if !p.ended() && ctx.Err() == nil {
+		if !p.ended() && ctx.Err() == nil && !isOver(tooLate) {
 			select {
 			case p.queue <- claim:
 				continue
@@ -173,6 +173,17 @@ func (p *pass) hand(ctx context.Context, claims []ledger.Claim, tooLate <-chan t
 			p.leave(left.Token)
 		}
 		return
+	}
+}
+
+// isOver reports whether a time is over: a worker who is free as well is no reason to
+// begin a row whose lease is old already.
+func isOver(c <-chan time.Time) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
