@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,6 +40,16 @@ func binary(ctx context.Context, args []string, end string) error {
 		return fmt.Errorf("stop: %w", cmdline.Stopped(ctx, slog.New(slog.DiscardHandler), errors.New("rows were lost")))
 	case "failure":
 		return errors.New("rows were\r\nlost")
+	case "lines": // to a log whose reader goes away
+		fmt.Println("first")
+		bufio.NewScanner(os.Stdin).Scan()
+		for range 3 {
+			fmt.Println("more")
+		}
+		return nil
+	case "hang-up":
+		fmt.Println("ignored:", signal.Ignored(syscall.SIGHUP))
+		return nil
 	case "signal":
 		fmt.Println("waiting")
 		<-ctx.Done()
@@ -97,17 +108,52 @@ func TestMain_ExitCodeAndOneLineOnStderr(t *testing.T) {
 }
 
 func TestMain_ASignalCancelsTheContext(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+	hung := make(chan os.Signal, 1) // so that it is not ignored in what is started, either
+	signal.Notify(hung, syscall.SIGHUP)
+	defer signal.Stop(hung)
+	for _, sent := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		cmd, out, stderr := start(t, "signal")
 		if !out.Scan() {
 			t.Fatalf("it never began: %s", stderr)
 		}
-		if err := cmd.Process.Signal(signal); err != nil {
+		if err := cmd.Process.Signal(sent); err != nil {
 			t.Fatal(err)
 		}
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("after %s: %v, %s", signal, err, stderr)
+			t.Errorf("after %s: %v, %s", sent, err, stderr)
 		}
+	}
+}
+
+func TestMain_AHangUpThatIsIgnoredStaysSo(t *testing.T) {
+	signal.Ignore(syscall.SIGHUP) // as nohup does it
+	defer signal.Reset(syscall.SIGHUP)
+	cmd, out, stderr := start(t, "hang-up")
+	if !out.Scan() || out.Text() != "ignored: true" {
+		t.Errorf("it said %q: %s", out.Text(), stderr)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMain_ALogThatNobodyReadsEndsNothing(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "CMDLINE_TEST_END=lines")
+	log, noLog := cmd.StdoutPipe()
+	input, noInput := cmd.StdinPipe()
+	if err := errors.Join(noLog, noInput, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if !bufio.NewScanner(log).Scan() {
+		t.Fatal("it never began")
+	}
+	if err := errors.Join(log.Close(), input.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended by what became of its log: %v", err)
 	}
 }
 
