@@ -104,12 +104,14 @@ type Store struct {
 	state error // nil when the book is ready, else why it is not
 
 	// intents, outcomes and decisions are where those wait who write the rows of
-	// payments, resolutions and postponements who end a claim.
+	// payments, claims who begin to resolve some, resolutions and postponements who
+	// end that.
 	intents       *line[*ledger.Intent, ledger.Admission]
 	outcomes      *line[*ledger.Change, ledger.Transaction]
 	decisions     *line[*decision, ledger.Transaction]
 	resolutions   *line[*ledger.Change, ledger.Transaction]
 	postponements *line[*ledger.Postponement, struct{}]
+	claims        *line[*claiming, []clockedRow]
 
 	// requested are rows whose outcomes are awaited, claimed those that are being
 	// resolved.
@@ -223,6 +225,7 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 	s.decisions = newLine(rows.WithLabelValues("decision"), s.writeDecisions)
 	s.resolutions = newLine(rows.WithLabelValues("resolution"), s.writeResolutions)
 	s.postponements = newLine(rows.WithLabelValues("postponement"), s.writePostponements)
+	s.claims = newLine(prometheus.ObserverFunc(func(float64) {}), s.writeClaims) // they are no rows
 	return s, nil
 }
 
@@ -251,6 +254,7 @@ func (s *Store) Close() error {
 	s.decisions.close()
 	s.resolutions.close()
 	s.postponements.close()
+	s.claims.close()
 	pool, err := s.db.DB()
 	if err != nil {
 		return fmt.Errorf("close ledger: %w", err)

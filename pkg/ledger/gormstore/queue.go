@@ -1,11 +1,9 @@
 package gormstore
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -68,157 +66,6 @@ RETURNING transaction_id, next_resolve_at`,
 		return 0, err
 	}
 	return count, nil
-}
-
-// Claim implements ledger.Queue. On SQLite it too asks for no lock unless something
-// is due.
-func (s *Store) Claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Claim, error) {
-	if o.Limit < 1 || o.Limit > ledger.MaxClaim {
-		return nil, fmt.Errorf("claim %d rows: %w", o.Limit, errArgument)
-	}
-	var rows []clockedRow
-	var err error
-	token := rand.Text()
-	if s.dialect.arrays {
-		rows, err = s.claimPlain(ctx, &o, token)
-	} else {
-		rows, err = s.claimLocked(ctx, &o, token)
-	}
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(rows, func(a, b clockedRow) int {
-		due := cmp.Or(a.Row.NextResolveAt.at.Compare(b.Row.NextResolveAt.at), cmp.Compare(a.Row.TransactionID, b.Row.TransactionID))
-		switch {
-		case o.Owed:
-			return due
-		case o.Newest:
-			due = -due
-		}
-		return cmp.Or(count(a.Row.Asked)-count(b.Row.Asked), due)
-	})
-	claims := make([]ledger.Claim, len(rows))
-	for i := range rows {
-		claims[i] = newClaim(&rows[i], token)
-	}
-	s.claimed.remember(claims)
-	return claims, nil
-}
-
-// claimPlain leases what is due, each part in one statement. Should it fail after
-// the first, its leases run out by themselves.
-func (s *Store) claimPlain(ctx context.Context, o *ledger.ClaimOptions, token string) (rows []clockedRow, err error) {
-	for _, search := range s.searches(o) {
-		if len(rows) == o.Limit {
-			break
-		}
-		var due []clockedRow
-		err := s.noted(s.try(ctx, "claim", s.writeAgain, func(ctx context.Context) error {
-			return s.single(ctx, func(db *gorm.DB) (err error) {
-				due, err = s.claimDue(db, &search, o.Limit-len(rows), lease{token, o.Lease})
-				return err
-			})
-		}))
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, due...)
-	}
-	return rows, nil
-}
-
-// claimLocked leases what is due, one part after the other, if anything is.
-func (s *Store) claimLocked(ctx context.Context, o *ledger.ClaimOptions, token string) (rows []clockedRow, err error) {
-	searches := s.searches(o)
-	found := false
-	for i := 0; i < len(searches) && !found; i++ {
-		found, err = s.anyFound(ctx, "look for what is due",
-			"SELECT 1 FROM transactions WHERE "+searches[i].where+" ORDER BY next_resolve_at", searches[i].values...)
-		if err != nil {
-			return nil, err
-		}
-	}
-	if !found {
-		return nil, nil
-	}
-	err = s.write(ctx, "claim", func(tx *gorm.DB) error {
-		rows = nil
-		for _, search := range s.searches(o) {
-			if len(rows) == o.Limit {
-				break
-			}
-			due, err := s.claimDue(tx, &search, o.Limit-len(rows), lease{token, o.Lease})
-			if err != nil {
-				return err
-			}
-			rows = append(rows, due...)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return rows, nil
-}
-
-// search is how one kind of rows that are due is found.
-type search struct {
-	where, order string
-	values       []any
-}
-
-// searches are those of a claim, one after the other: each part of what is UNKNOWN
-// apart, since an index can then be searched by when they are due, from either end.
-func (s *Store) searches(o *ledger.ClaimOptions) []search {
-	order := "next_resolve_at, transaction_id"
-	if o.Owed {
-		return []search{{isOwed, order, []any{s.dialect.due(), s.dialect.due()}}}
-	}
-	if o.Newest {
-		order = "next_resolve_at DESC, transaction_id DESC"
-	}
-	var all []search
-	for _, part := range o.Only.Parts() {
-		all = append(all, search{
-			isDue, order,
-			[]any{o.Review, part == ledger.PartAsked, s.dialect.due(), s.dialect.due()},
-		})
-	}
-	return all
-}
-
-// lease is what a claim gives.
-type lease struct {
-	token string
-	life  time.Duration
-}
-
-// claimDue leases rows that a search finds.
-func (s *Store) claimDue(tx *gorm.DB, due *search, limit int, l lease) ([]clockedRow, error) {
-	rows := make([]clockedRow, 0, limit)
-	var row clockedRow
-	err := eachRow(tx.Raw(`WITH due AS MATERIALIZED (
-	SELECT business_date AS due_date, transaction_id AS due_id FROM transactions
-	WHERE `+due.where+`
-	ORDER BY `+due.order+` LIMIT ? `+s.dialect.skipLocked+`)
-UPDATE transactions SET lease_token = ?, lease_until = ? FROM due
-WHERE business_date = due_date AND transaction_id = due_id
-RETURNING `+columns+`, ? AS clock`,
-		append(slices.Clone(due.values), limit, l.token, s.dialect.clock(l.life), s.dialect.clock(0))...),
-		func() {
-			rows = append(rows, row)
-			row.Row.AccountHash = nil // the next is scanned into memory of its own
-		}, append(row.Row.targets(), &row.Clock)...)
-	return rows, err
-}
-
-// newClaim reads a claimed row; one that holds garbage is the claim's error.
-func newClaim(row *clockedRow, token string) ledger.Claim {
-	t, err := row.Row.transaction()
-	if err != nil {
-		t = ledger.Transaction{ID: tranid.ID(row.Row.TransactionID)}
-	}
-	return ledger.Claim{Transaction: t, Token: token, At: row.Clock.at, Err: err}
 }
 
 // ClaimOne implements ledger.Queue.

@@ -39,9 +39,9 @@ type lane struct {
 	// them as due as they were.
 	hinted bool
 
-	// claims counts those that were made: what is due is taken from both ends in
-	// turns.
-	claims atomic.Int64
+	// newest is which end of what is due the next claim is of. Only the dispatch of
+	// the pass under way touches it.
+	newest bool
 	// told is when it was last logged that a pass ended early.
 	told time.Time
 	// beat is when the last pass ended, or Run began.
@@ -104,10 +104,15 @@ func (l *lane) turn() turn { return turn{l, sync.OnceFunc(l.inquiries.leave)} }
 // next are the options of the lane's next claim. What is due is taken from both
 // ends in turns: behind a backlog, what fell due last is not asked last.
 func (l *lane) next(lease time.Duration) ledger.ClaimOptions {
-	newest := l.claims.Add(1)%2 == 0
-	return ledger.ClaimOptions{
-		Limit: ledger.MaxClaim, Lease: lease, Review: l.review, Only: l.part, Newest: newest && l.first, Owed: l.owed,
-	}
+	o := l.oldest(lease)
+	o.Newest = l.newest && l.first
+	l.newest = !l.newest
+	return o
+}
+
+// oldest are the options of a claim of what has been due longest.
+func (l *lane) oldest(lease time.Duration) ledger.ClaimOptions {
+	return ledger.ClaimOptions{Limit: ledger.MaxClaim, Lease: lease, Review: l.review, Only: l.part, Owed: l.owed}
 }
 
 // beats notes that a pass has ended.

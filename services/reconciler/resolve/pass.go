@@ -102,7 +102,7 @@ func (p *pass) assist(ctx context.Context, until time.Time, ended <-chan struct{
 		case <-ctx.Done():
 			return nil
 		}
-		if n, err := p.claimAndHand(ctx); err != nil || n < ledger.MaxClaim {
+		if n, err := p.claimAndHand(ctx, p.lane.oldest(p.r.opts.Flags.Lease)); err != nil || n < ledger.MaxClaim {
 			return err
 		}
 	}
@@ -117,7 +117,7 @@ func (p *pass) dispatch(ctx context.Context, until time.Time, many func()) error
 	adopting := p.lane.first
 	for p.goesOn(ctx, until) {
 		adopting = adopting && p.r.adopt(ctx)
-		n, err := p.claimAndHand(ctx)
+		n, err := p.claimAndHand(ctx, p.lane.next(p.r.opts.Flags.Lease))
 		switch {
 		case err != nil:
 			return err
@@ -135,12 +135,12 @@ func (p *pass) goesOn(ctx context.Context, until time.Time) bool {
 }
 
 // claimAndHand makes one claim, and returns how many rows it found.
-func (p *pass) claimAndHand(ctx context.Context) (int, error) {
+func (p *pass) claimAndHand(ctx context.Context, o ledger.ClaimOptions) (int, error) {
 	// A row is begun while half of its lease is left: but for a core that is
 	// all but silent, the lease outlasts it.
 	begin := time.NewTimer(p.r.opts.Flags.Lease / 2)
 	defer begin.Stop()
-	claims, err := p.claim(ctx)
+	claims, err := p.claim(ctx, o)
 	if err != nil {
 		return 0, fmt.Errorf("claim due transactions: %w", err)
 	}
@@ -150,10 +150,10 @@ func (p *pass) claimAndHand(ctx context.Context) (int, error) {
 
 // claim goes on when ctx ends: rows that were claimed by a call that was given
 // up could not be given back.
-func (p *pass) claim(ctx context.Context) ([]ledger.Claim, error) {
+func (p *pass) claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Claim, error) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), ledgerTime)
 	defer stop()
-	return p.r.store.Claim(ctx, p.lane.next(p.r.opts.Flags.Lease))
+	return p.r.store.Claim(ctx, o)
 }
 
 // hand gives claims to the workers as they become free, and keeps the rest for
