@@ -154,6 +154,13 @@ SELECT business_date, transaction_id, requested_at, 'UNKNOWN', 'SUCCESS', 'ANSWE
 FROM transactions WHERE status = 'SUCCESS'`,
 	},
 	"debits": {"UPDATE transactions SET idempotency_key = 'key-1' WHERE kind = 'PAYMENT'"},
+	"orphans": {
+		"UPDATE idempotency_keys SET transaction_id = 'GWMNU20260725000000099' WHERE idempotency_key = 'key-1'",
+		`INSERT INTO transaction_events
+(business_date, transaction_id, at, from_status, to_status, evidence, actor, instance, detail, trace_id)
+SELECT business_date, 'GWMNU20260725000000099', requested_at, '', 'REQUESTED', '', 'payment', '', '', ''
+FROM transactions WHERE status = 'SUCCESS'`,
+	},
 	"orders": {"DELETE FROM order_guards WHERE order_id = 'order-1'", "UPDATE transactions SET order_id = 'order-1' WHERE order_id = 'order-2'"},
 }
 
@@ -170,6 +177,10 @@ func TestDocs_QueriesFindABookThatWasChangedByHand(t *testing.T) {
 				eachDatabase(t, func(t *testing.T, dsn string) {
 					audited(t, dsn)
 					db := raw(t, dsn)
+					db.SetMaxOpenConns(1)
+					if strings.HasPrefix(dsn, "sqlite:") {
+						mustExec(t, db, "PRAGMA foreign_keys = OFF")
+					}
 					mustExec(t, db, change)
 					if found(t, db, e.query) == 0 {
 						t.Errorf("%s is not found by\n%s", change, e.query)

@@ -11,16 +11,14 @@ import (
 )
 
 // spoil changes a row past the constraints, as someone with a SQL prompt can.
-func spoil(t *testing.T, dsn string, constraints []string, change string) {
+func spoil(t *testing.T, dsn, change string) {
 	t.Helper()
 	db := raw(t, dsn)
 	db.SetMaxOpenConns(1)
 	if strings.HasPrefix(dsn, "sqlite:") {
 		mustExec(t, db, "PRAGMA ignore_check_constraints = ON")
 	} else {
-		for _, c := range constraints {
-			mustExec(t, db, "ALTER TABLE transactions DROP CONSTRAINT IF EXISTS "+c)
-		}
+		mustExec(t, db, "ALTER TABLE transactions DROP CONSTRAINT IF EXISTS sound")
 	}
 	mustExec(t, db, change)
 }
@@ -49,9 +47,7 @@ func TestGarbage_IsItsOwnClaimsErrorAndNobodyElses(t *testing.T) {
 			id := inStatus(t, s, number, ledger.StatusUnknown).ID
 			inStatus(t, s, number+1, ledger.StatusUnknown)
 			bad[id] = what
-			spoil(t, dsn, []string{
-				"kind", "standing", "policy", "decision", "account_masked", "account_hash", "amount", "idempotency_key", "due", "answered", "times",
-			}, "UPDATE transactions SET "+set+" WHERE transaction_id = '"+string(id)+"'")
+			spoil(t, dsn, "UPDATE transactions SET "+set+" WHERE transaction_id = '"+string(id)+"'")
 		}
 		claims, err := s.Claim(ctx, ledger.ClaimOptions{Limit: ledger.MaxClaim, Lease: time.Hour})
 		if err != nil || len(claims) != 2*len(garbage) {
@@ -96,7 +92,7 @@ func TestGarbage_IsAdoptedWithoutHarmToOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		spoil(t, dsn, []string{"amount"}, "UPDATE transactions SET amount = -1 WHERE transaction_id = 'GWMNU20260725000000000'")
+		spoil(t, dsn, "UPDATE transactions SET amount = -1 WHERE transaction_id = 'GWMNU20260725000000000'")
 		if n, err := s.Adopt(ctx, ledger.MaxClaim, payer); n != 4 || err != nil {
 			t.Errorf("adopted %d, error %v", n, err)
 		}
@@ -107,7 +103,7 @@ func TestGarbage_TimeThatIsNoneIsAnErrorOfItsRow(t *testing.T) {
 	dsn := sqliteDSN(t) // PostgreSQL has a type for it
 	s := openBook(t, dsn)
 	bad, good := inStatus(t, s, 1, ledger.StatusUnknown), inStatus(t, s, 2, ledger.StatusUnknown)
-	spoil(t, dsn, nil, "UPDATE transactions SET requested_at = 'yesterday' WHERE transaction_id = '"+string(bad.ID)+"'")
+	spoil(t, dsn, "UPDATE transactions SET requested_at = 'yesterday' WHERE transaction_id = '"+string(bad.ID)+"'")
 	claims, err := s.Claim(context.Background(), ledger.ClaimOptions{Limit: 2, Lease: time.Hour})
 	if err != nil || len(claims) != 2 {
 		t.Fatalf("claimed %d, error %v", len(claims), err)

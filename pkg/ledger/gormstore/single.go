@@ -3,7 +3,6 @@ package gormstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -54,8 +53,7 @@ func isRefused(err error) bool {
 }
 
 // plainIntents stores intents whose keys and orders nobody has, all or none of
-// them. That a key must have its transaction lets the statement fail when an order
-// is held.
+// them.
 func (s *Store) plainIntents(ctx context.Context, batch []*ledger.Intent) ([]reply[ledger.Admission], error) {
 	first, _ := sortOut(batch)
 	if !s.dialect.arrays || len(first) < len(batch) {
@@ -95,7 +93,8 @@ func (s *Store) plainIntents(ctx context.Context, batch []*ledger.Intent) ([]rep
 }
 
 // intents is the statement of plainIntents. Keys are bound first, in the order of
-// the intents, then orders are taken, in theirs.
+// the intents, then orders are taken, in theirs. A row whose order another has
+// would have no status, so that the statement fails.
 func (d *dialect) intents(ins []*ledger.Intent) (text string, values []any, err error) {
 	rows := make([]transactionRow, len(ins))
 	for i, in := range ins {
@@ -116,27 +115,34 @@ func (d *dialect) intents(ins []*ledger.Intent) (text string, values []any, err 
 	head, values := d.given(&relation{count: len(ins), columns: columns})
 	into := (&relation{columns: rowColumns(nil)}).names()
 	from := strings.Replace(into, "adopt_at", "bound_at + adopt_after * interval '1 microsecond'", 1)
-	return head + fmt.Sprintf(`, bound AS (
+	guarded, joined := "", ""
+	if slices.ContainsFunc(ins, func(in intent) bool { return in.Order != "" }) {
+		guarded, joined = guardedByOrder, " LEFT JOIN guarded ON transaction_id = guarded_id"
+		from = strings.Replace(from, "status", "CASE WHEN order_id = '' OR guarded_id IS NOT NULL THEN status END", 1)
+	}
+	return head + `, bound AS (
 	INSERT INTO idempotency_keys (client_id, idempotency_key, fingerprint, business_date, transaction_id, created_at, expires_at)
 	SELECT client_id, idempotency_key, fingerprint, business_date, transaction_id,
 		clock_timestamp(), clock_timestamp() + key_life * interval '1 microsecond' FROM given
 	ON CONFLICT (client_id, idempotency_key) DO NOTHING RETURNING transaction_id AS bound_id, created_at AS bound_at
-), guarded AS (
-	INSERT INTO order_guards (client_id, order_id, business_date, transaction_id)
-	SELECT client_id, order_id, business_date, transaction_id FROM given JOIN bound ON transaction_id = bound_id
-	WHERE order_id <> '' ORDER BY client_id COLLATE "C", order_id COLLATE "C"
-	ON CONFLICT (client_id, order_id) DO NOTHING RETURNING transaction_id AS guarded_id
-), stored AS (
-	INSERT INTO transactions (%s)
-	SELECT %s FROM given JOIN bound ON transaction_id = bound_id LEFT JOIN guarded ON transaction_id = guarded_id
-	WHERE order_id = '' OR guarded_id IS NOT NULL
+)` + guarded + `, stored AS (
+	INSERT INTO transactions (` + into + `)
+	SELECT ` + from + ` FROM given JOIN bound ON transaction_id = bound_id` + joined + `
 ), noted AS (
 	INSERT INTO transaction_events (business_date, transaction_id, at, from_status, to_status, evidence, actor, instance, detail, trace_id)
 	SELECT business_date, transaction_id, bound_at, '', status, '', actor, instance, '', trace_id
 	FROM given JOIN bound ON transaction_id = bound_id
 )
-SELECT bound_id, bound_at FROM bound`, into, from), values, nil
+SELECT bound_id, bound_at FROM bound`, values, nil
 }
+
+// guardedByOrder is the part of intents that takes orders.
+const guardedByOrder = `, guarded AS (
+	INSERT INTO order_guards (client_id, order_id, business_date, transaction_id)
+	SELECT client_id, order_id, business_date, transaction_id FROM given JOIN bound ON transaction_id = bound_id
+	WHERE order_id <> '' ORDER BY client_id COLLATE "C", order_id COLLATE "C"
+	ON CONFLICT (client_id, order_id) DO NOTHING RETURNING transaction_id AS guarded_id
+)`
 
 // plainOutcomes makes moves of rows that nobody else may change meanwhile but by
 // moving them: those that are REQUESTED. They are remembered, or read without being
