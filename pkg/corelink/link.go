@@ -46,8 +46,11 @@ func (f *Flags) Validate() error {
 		return errors.New("--pool-wait must not be negative")
 	case f.PoolIdleTTL < 0:
 		return errors.New("--pool-idle-ttl must not be negative")
+	case !f.CoreTLS && (f.CoreTLSCA != "" || f.CoreTLSName != ""):
+		return errors.New("--core-tls is missing: --core-tls-ca and --core-tls-name are of no use without it")
 	}
-	return nil
+	_, err := f.authorities()
+	return err
 }
 
 // CheckAddresses reports what is wrong with the addresses of a flag, in one line.

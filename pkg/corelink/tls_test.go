@@ -206,15 +206,19 @@ func TestTLS_PartOfARecordIsSomeOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestFlags_DialerSaysWhatIsWrongWithTheCertificates(t *testing.T) {
+func TestFlags_SayWhatIsWrongWithTheCertificates(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range []string{empty, empty + ".missing"} {
-		flags := corelink.Flags{CoreTLS: true, CoreTLSCA: file}
+		flags := customary("127.0.0.1:9099")
+		flags.CoreTLS, flags.CoreTLSCA = true, file
+		if err := flags.Validate(); err == nil || !strings.HasPrefix(err.Error(), "--core-tls-ca: ") {
+			t.Errorf("%s: error %v of Validate", file, err)
+		}
 		if _, err := flags.Dialer(); err == nil || !strings.HasPrefix(err.Error(), "--core-tls-ca: ") {
-			t.Errorf("%s: error %v", file, err)
+			t.Errorf("%s: error %v of Dialer", file, err)
 		}
 	}
 }
