@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gwanmun/gwanmun/bench/child"
+	"github.com/gwanmun/gwanmun/bench/cluster"
 	"github.com/gwanmun/gwanmun/bench/machine"
 	"github.com/gwanmun/gwanmun/bench/paired"
 )
@@ -34,13 +36,13 @@ type house struct {
 	dir string
 	// run names this run.
 	run      string
-	core     *child
+	core     *child.Process
 	coreAddr string
 	// postgres is nil unless a comparison needs it; database says what it is.
-	postgres *cluster
+	postgres *cluster.Cluster
 	database string
 
-	children []*child
+	children []*child.Process
 	readers  []*reader
 	sides    map[string]*side
 }
@@ -83,18 +85,18 @@ func (h *house) startCore(ctx context.Context) (err error) {
 	if h.core, err = h.start(coreArg, self, coreArg); err != nil {
 		return err
 	}
-	h.coreAddr, err = h.core.listens(ctx, "frame")
+	h.coreAddr, err = h.core.Listens(ctx, "frame")
 	return err
 }
 
 // start starts a program of the house. A name may be a path.
-func (h *house) start(name, path string, args ...string) (*child, error) {
+func (h *house) start(name, path string, args ...string) (*child.Process, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", name, err)
 	}
 	cmd := exec.Command(absolute, args...) //nolint:noctx // it is stopped by a signal, in stop
-	c, err := launch(name, filepath.Join(h.dir, name+".log"), cmd)
+	c, err := child.Launch(name, filepath.Join(h.dir, name+".log"), cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -114,18 +116,18 @@ func (h *house) add(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	addr, err := service.listens(ctx, "grpc")
+	addr, err := service.Listens(ctx, "grpc")
 	if err != nil {
 		return err
 	}
 	onPostgres := strings.HasPrefix(dsn, "postgres:")
 	s.cpu = h.cpuOf(service, onPostgres)
 	s.meters = []paired.Meter{
-		seconds(func() (time.Duration, error) { return machine.CPU(service.pid()) }),
+		seconds(func() (time.Duration, error) { return machine.CPU(service.PID()) }),
 		seconds(paired.OwnCPU),
 	}
 	if onPostgres {
-		s.meters = append(s.meters, h.postgres.writes)
+		s.meters = append(s.meters, h.postgres.Writes)
 	}
 	return s.dial(addr, h.cfg.Connections)
 }
@@ -138,7 +140,7 @@ func seconds(cpu func() (time.Duration, error)) paired.Meter {
 }
 
 // service starts the process of a side.
-func (h *house) service(name, dsn string) (*child, error) {
+func (h *house) service(name, dsn string) (*child.Process, error) {
 	common := []string{"--grpc-addr=127.0.0.1:0", "--core-addr=" + h.coreAddr}
 	switch name {
 	case product, productSQLite:
@@ -160,7 +162,7 @@ func (h *house) book(ctx context.Context, s *side) (dsn string, err error) {
 		if err := h.needPostgres(ctx); err != nil {
 			return "", err
 		}
-		if dsn, err = h.postgres.create(ctx, s.name); err != nil {
+		if dsn, err = h.postgres.Create(ctx, s.name); err != nil {
 			return "", err
 		}
 	case productSQLite, naiveSQLite:
@@ -185,22 +187,22 @@ func (h *house) needPostgres(ctx context.Context) (err error) {
 	if h.postgres != nil {
 		return nil
 	}
-	if h.postgres, err = startCluster(ctx, filepath.Join(h.dir, "pg")); err != nil {
+	if h.postgres, err = cluster.Start(ctx, filepath.Join(h.dir, "pg")); err != nil {
 		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
-	h.database, err = h.postgres.durability(ctx)
+	h.database, err = h.postgres.Durability(ctx)
 	return err
 }
 
 // cpuOf adds up all that serves a side. During its turn the others rest.
-func (h *house) cpuOf(service *child, onPostgres bool) func() (time.Duration, error) {
+func (h *house) cpuOf(service *child.Process, onPostgres bool) func() (time.Duration, error) {
 	return func() (time.Duration, error) {
-		own, errOwn := machine.CPU(service.pid())
-		core, errCore := machine.CPU(h.core.pid())
+		own, errOwn := machine.CPU(service.PID())
+		core, errCore := machine.CPU(h.core.PID())
 		var database time.Duration
 		var errDatabase error
 		if onPostgres {
-			database, errDatabase = h.postgres.cpu()
+			database, errDatabase = h.postgres.CPU()
 		}
 		return own + core + database, errors.Join(errOwn, errCore, errDatabase)
 	}
@@ -217,10 +219,10 @@ func (h *house) end(ctx context.Context) error {
 		errs = append(errs, r.pool.Close())
 	}
 	for _, c := range slices.Backward(h.children) {
-		errs = append(errs, c.stop())
+		errs = append(errs, c.Stop())
 	}
 	if h.postgres != nil {
-		errs = append(errs, h.postgres.end(ctx))
+		errs = append(errs, h.postgres.Stop(ctx))
 	}
 	if h.dir != "" && !h.cfg.Keep {
 		errs = append(errs, os.RemoveAll(h.dir))

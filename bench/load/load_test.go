@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"  //nolint:depguard // what a service may answer with
 	"google.golang.org/grpc/status" //nolint:depguard // what a service may answer with
 
+	"github.com/gwanmun/gwanmun/bench/child"
 	"github.com/gwanmun/gwanmun/bench/paired"
 	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
 )
@@ -233,7 +234,7 @@ func TestServeCore_SaysWhereItListens(t *testing.T) {
 	go func() { ended <- serveCore(ctx, out) }()
 	line := make([]byte, 500)
 	n, err := in.Read(line)
-	if err != nil || findAddress(line[:n], "frame") == "" || findAddress(line[:n], "grpc") != "" {
+	if err != nil || child.FindAddress(line[:n], "frame") == "" || child.FindAddress(line[:n], "grpc") != "" {
 		t.Errorf("%q, error %v", line[:n], err)
 	}
 	cancel()

@@ -18,7 +18,7 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
-// coreArg makes this program the core.
+// coreArg makes this program the core; how long that takes to answer comes after it.
 const coreArg = "core"
 
 // idAt is where the transaction ID stands, in a request as in an answer.
@@ -26,18 +26,20 @@ const idAt, idEnd = 4, 4 + tranid.Length
 
 // core is the core, a process of its own.
 type core struct {
-	addr string
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	out  *bufio.Reader
+	addr  string
+	takes time.Duration
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *bufio.Reader
 }
 
-func startCore(ctx context.Context) (*core, error) {
+// startCore starts one that takes so long to answer.
+func startCore(ctx context.Context, takes time.Duration) (*core, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	c := &core{cmd: exec.CommandContext(ctx, self, coreArg)}
+	c := &core{takes: takes, cmd: exec.CommandContext(ctx, self, coreArg, takes.String())}
 	c.cmd.Stderr = os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -88,8 +90,9 @@ func (r *requests) came() {
 }
 
 // serveCore is the core: it says where it listens, answers what it is asked of its
-// requests, and ends when in does.
-func serveCore(ctx context.Context, in io.Reader, out io.Writer) error {
+// requests, and ends when in does. It takes so long to answer a request, whatever
+// else it is asked meanwhile.
+func serveCore(ctx context.Context, takes time.Duration, in io.Reader, out io.Writer) error {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -105,7 +108,7 @@ func serveCore(ctx context.Context, in io.Reader, out io.Writer) error {
 			if err != nil {
 				return
 			}
-			go answer(conn, came)
+			go answer(conn, takes, came)
 		}
 	}()
 	for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -120,9 +123,9 @@ func serveCore(ctx context.Context, in io.Reader, out io.Writer) error {
 	return listener.Close()
 }
 
-// answer answers each request at once, until the connection ends: that it was
-// done, and that it is canceled.
-func answer(conn net.Conn, came *requests) {
+// answer answers each request, until the connection ends: that it was done, and that
+// it is canceled.
+func answer(conn net.Conn, takes time.Duration, came *requests) {
 	defer func() { _ = conn.Close() }()
 	answers, err := templates()
 	if err != nil {
@@ -138,6 +141,9 @@ func answer(conn net.Conn, came *requests) {
 			return
 		}
 		came.came()
+		if takes > 0 {
+			<-time.After(takes)
+		}
 		copy(reply[idAt:idEnd], request[idAt:idEnd])
 		if _, err := conn.Write(reply); err != nil {
 			return

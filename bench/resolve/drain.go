@@ -47,9 +47,10 @@ func transactionID(number int64) tranid.ID {
 
 // drain is a ledger whose backlog is drained over and over.
 type drain struct {
-	cfg      config
-	core     *core
-	dsn, log string
+	cfg  config
+	core *core
+	book book
+	log  string
 	// rows is how many were made so far.
 	rows int64
 }
@@ -65,7 +66,7 @@ func (d *drain) rounds(ctx context.Context) (result, error) {
 		if err != nil {
 			return result{}, err
 		}
-		perSecond, cpu, err := d.once(ctx)
+		perSecond, used, err := d.once(ctx)
 		if err != nil {
 			return result{}, err
 		}
@@ -73,7 +74,7 @@ func (d *drain) rounds(ctx context.Context) (result, error) {
 		if err != nil {
 			return result{}, err
 		}
-		r.add(before, perSecond, after, cpu)
+		r.add(before, perSecond, after, used)
 	}
 	return r, nil
 }
@@ -81,7 +82,7 @@ func (d *drain) rounds(ctx context.Context) (result, error) {
 // fill makes a backlog.
 func (d *drain) fill(ctx context.Context) error {
 	store, _, err := gormstore.Open(ctx, gormstore.Options{
-		Flags:  gormstore.Flags{LedgerDSN: d.dsn, HashKey: hashKey, Migrate: true},
+		Flags:  gormstore.Flags{LedgerDSN: d.book.dsn, HashKey: hashKey, Migrate: true},
 		Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
@@ -127,35 +128,43 @@ func unknown(ctx context.Context, store ledger.Writer, id tranid.ID) error {
 	return err
 }
 
+// cpus is CPU time of an exchange.
+type cpus struct{ reconciler, database time.Duration }
+
 // once starts the reconciler, lets it drain the backlog, and says how many
-// exchanges it made a second, and its CPU time for one.
-func (d *drain) once(ctx context.Context) (perSecond float64, cpu time.Duration, err error) {
+// exchanges it made a second, and the CPU time of one.
+func (d *drain) once(ctx context.Context) (perSecond float64, used cpus, err error) {
 	if _, _, err := d.core.tell(true); err != nil {
-		return 0, 0, err
+		return 0, cpus{}, err
+	}
+	before, err := d.book.cpu()
+	if err != nil {
+		return 0, cpus{}, err
 	}
 	log, err := os.OpenFile(d.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return 0, 0, fmt.Errorf("open the reconciler's log: %w", err)
+		return 0, cpus{}, fmt.Errorf("open the reconciler's log: %w", err)
 	}
 	defer func() { _ = log.Close() }() // the process has its own
 	//nolint:gosec // the binary is the caller's choice
-	reconciler := exec.CommandContext(ctx, d.cfg.Reconciler, "--ledger-dsn", d.dsn, "--hash-key", hashKey,
+	reconciler := exec.CommandContext(ctx, d.cfg.Reconciler, "--ledger-dsn", d.book.dsn, "--hash-key", hashKey,
 		"--core-addr", d.core.addr, "--grpc-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")
 	reconciler.Stderr = log
 	reconciler.Cancel = func() error { return reconciler.Process.Signal(syscall.SIGTERM) }
 	reconciler.WaitDelay = stopsWithin
 	if err := reconciler.Start(); err != nil {
-		return 0, 0, fmt.Errorf("start the reconciler: %w", err)
+		return 0, cpus{}, fmt.Errorf("start the reconciler: %w", err)
 	}
 	took, err := d.await(ctx)
-	used, errCPU := machine.CPU(reconciler.Process.Pid)
-	err = errors.Join(err, errCPU, reconciler.Cancel(), reconciler.Wait())
+	own, errOwn := machine.CPU(reconciler.Process.Pid)
+	after, errDatabase := d.book.cpu()
+	err = errors.Join(err, errOwn, errDatabase, reconciler.Cancel(), reconciler.Wait())
 	if err != nil {
 		said, _ := os.ReadFile(d.log) // what there is of it
-		return 0, 0, fmt.Errorf("the reconciler: %w; the end of its log: %s", err, said[max(0, len(said)-1000):])
+		return 0, cpus{}, fmt.Errorf("the reconciler: %w; the end of its log: %s", err, said[max(0, len(said)-1000):])
 	}
-	exchanges := exchangesPerRow * d.cfg.Rows
-	return float64(exchanges) / took.Seconds(), used / time.Duration(exchanges), nil
+	exchanges := time.Duration(exchangesPerRow * d.cfg.Rows)
+	return float64(exchanges) / took.Seconds(), cpus{own / exchanges, (after - before) / exchanges}, nil
 }
 
 // await waits until every row has had its exchanges.

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// serving starts the core in this process.
-func serving(t *testing.T) (addr string, tell func(string) string) {
+// serving starts the core in this process, which takes so long to answer.
+func serving(t *testing.T, takes time.Duration) (addr string, tell func(string) string) {
 	t.Helper()
 	in, asks := io.Pipe()
 	out, says := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- serveCore(t.Context(), in, says) }()
+	go func() { ended <- serveCore(t.Context(), takes, in, says) }()
 	read := func() string {
 		line := make([]byte, 100)
 		n, err := out.Read(line)
@@ -37,7 +37,7 @@ func serving(t *testing.T) (addr string, tell func(string) string) {
 }
 
 func TestCore_TellsOfTheExchangesThatTheBaseMade(t *testing.T) {
-	addr, tell := serving(t)
+	addr, tell := serving(t, 0)
 	perSecond, err := base(t.Context(), addr, 10*time.Millisecond)
 	if err != nil || perSecond <= 0 {
 		t.Fatalf("%v a second, error %v", perSecond, err)
@@ -47,6 +47,15 @@ func TestCore_TellsOfTheExchangesThatTheBaseMade(t *testing.T) {
 	}
 	if said := tell("false"); !strings.HasPrefix(said, "0 ") {
 		t.Errorf("after forgetting it tells of %q", said)
+	}
+}
+
+func TestCore_TakesAsLongToAnswerAsItIsTold(t *testing.T) {
+	const takes = 10 * time.Millisecond
+	addr, _ := serving(t, takes)
+	perSecond, err := base(t.Context(), addr, 10*takes)
+	if most := connections / takes.Seconds(); err != nil || perSecond > 1.2*most { // the burst may catch one more of each
+		t.Errorf("%v a second, error %v; want at most %v", perSecond, err, most)
 	}
 }
 
@@ -63,8 +72,8 @@ func TestLine_SaysWhetherTheGoalIsMet(t *testing.T) {
 		"rejected": {100, 50, 80},
 	} {
 		var sum result
-		sum.add(r.before, r.drained, r.after, time.Microsecond)
-		line, met := sum.line("sqlite")
+		sum.add(r.before, r.drained, r.after, cpus{time.Microsecond, time.Microsecond})
+		line, met := sum.line("sqlite", 0)
 		if met != (want == "met") || !strings.HasSuffix(line, "| "+want+" |\n") || strings.Count(line, "|") != strings.Count(strings.SplitN(heading, "\n", 2)[0], "|") {
 			t.Errorf("%s: met %t: %s", want, met, line)
 		}

@@ -1,4 +1,5 @@
-package main
+// Package child runs the processes that a bench measures.
+package child
 
 import (
 	"bytes"
@@ -20,9 +21,9 @@ const (
 	lookEvery = 20 * time.Millisecond
 )
 
-// child is a process of ours. Its log is a file, which costs this process
+// Process is a process of ours. Its log is a file, which costs this process
 // nothing, however much is written.
-type child struct {
+type Process struct {
 	name, log string
 	cmd       *exec.Cmd
 	stopBy    os.Signal
@@ -30,8 +31,9 @@ type child struct {
 	err       error
 }
 
-// launch starts a program.
-func launch(name, log string, cmd *exec.Cmd) (*child, error) {
+// Launch starts a program, which ends with this process, and is stopped by SIGTERM.
+// What it says is appended to the log.
+func Launch(name, log string, cmd *exec.Cmd) (*Process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of %s: %w", name, err)
@@ -42,7 +44,7 @@ func launch(name, log string, cmd *exec.Cmd) (*child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	c := &child{name: name, log: log, cmd: cmd, stopBy: syscall.SIGTERM, exited: make(chan struct{})}
+	c := &Process{name: name, log: log, cmd: cmd, stopBy: syscall.SIGTERM, exited: make(chan struct{})}
 	go func() {
 		c.err = cmd.Wait()
 		close(c.exited)
@@ -50,24 +52,28 @@ func launch(name, log string, cmd *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-func (c *child) pid() int { return c.cmd.Process.Pid }
+// StopBy has it stopped by another signal.
+func (c *Process) StopBy(signal os.Signal) { c.stopBy = signal }
 
-// listens waits until the log says where the process listens under that name.
-func (c *child) listens(ctx context.Context, name string) (addr string, err error) {
+// PID is its process ID.
+func (c *Process) PID() int { return c.cmd.Process.Pid }
+
+// Listens waits until the log says where the process listens under that name.
+func (c *Process) Listens(ctx context.Context, name string) (addr string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listensWithin)
 	defer cancel()
-	err = c.await(ctx, func() bool {
+	err = c.Await(ctx, func() bool {
 		text, err := os.ReadFile(c.log)
 		if err == nil {
-			addr = findAddress(text, name)
+			addr = FindAddress(text, name)
 		}
 		return addr != ""
 	})
 	return addr, err
 }
 
-// await waits until it is ready, or says why it will not be.
-func (c *child) await(ctx context.Context, ready func() bool) error {
+// Await waits until it is ready, or says why it will not be.
+func (c *Process) Await(ctx context.Context, ready func() bool) error {
 	again := time.NewTicker(lookEvery)
 	defer again.Stop()
 	for !ready() {
@@ -83,8 +89,9 @@ func (c *child) await(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// findAddress looks for the line of a log that says where a service listens.
-func findAddress(log []byte, name string) string {
+// FindAddress looks for the line of a log that says where a service listens; empty if
+// there is none yet.
+func FindAddress(log []byte, name string) string {
 	for line := range bytes.Lines(log) {
 		var l struct{ Msg, Name, Address string }
 		if json.Unmarshal(line, &l) == nil && l.Msg == "listening" && l.Name == name {
@@ -94,8 +101,8 @@ func findAddress(log []byte, name string) string {
 	return ""
 }
 
-// stop ends the process, and says so if it did not end well.
-func (c *child) stop() error {
+// Stop ends the process, and says so if it did not end well.
+func (c *Process) Stop() error {
 	// An error means that it has ended by itself.
 	_ = c.cmd.Process.Signal(c.stopBy)
 	limit := time.NewTimer(stopsWithin)

@@ -3,18 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os/exec"
 	"syscall"
 )
-
-// dieWithParent ends a process with this one, however that ends, and gives it a
-// group of its own, so that Ctrl-C reaches it through stop alone.
-func dieWithParent(cmd *exec.Cmd) {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
-}
 
 // The types of file systems that are in memory, by statfs(2).
 const (

@@ -1,4 +1,5 @@
-package main
+// Package cluster runs the PostgreSQL that a bench measures.
+package cluster
 
 import (
 	"context"
@@ -16,25 +17,33 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gwanmun/gwanmun/bench/child"
 	"github.com/gwanmun/gwanmun/bench/machine"
 )
 
-// clusterWithin is how long making the cluster, or starting it, may take.
-const clusterWithin = 60 * time.Second
+const (
+	// startsWithin is how long making the cluster, or starting it, may take.
+	startsWithin = 60 * time.Second
+	// stopsWithin is how long its connection may take to be closed.
+	stopsWithin = 20 * time.Second
+	// answersWithin is how long it may take to answer what it is asked of itself.
+	answersWithin = 10 * time.Second
+)
 
-// cluster is a throwaway PostgreSQL with its own default settings, on a Unix
+// Cluster is a throwaway PostgreSQL with its own default settings, on a Unix
 // socket alone.
-type cluster struct {
-	*child
-	dir string
-	// admin is connected for as long as the cluster runs, to a database that
+type Cluster struct {
+	server *child.Process
+	dir    string
+	// Admin is connected for as long as the cluster runs, to a database that
 	// nobody is measured on.
-	admin *pgx.Conn
+	Admin *pgx.Conn
 }
 
-// startCluster makes a cluster in dir and starts it.
-func startCluster(ctx context.Context, dir string) (*cluster, error) {
-	ctx, cancel := context.WithTimeout(ctx, clusterWithin)
+// Start makes a cluster in dir, which must not be there, and starts it. Beside it is
+// its log.
+func Start(ctx context.Context, dir string) (*Cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, startsWithin)
 	defer cancel()
 	bin, err := findPostgres()
 	if err != nil {
@@ -56,45 +65,45 @@ func startCluster(ctx context.Context, dir string) (*cluster, error) {
 	// Not CommandContext: it is stopped by a signal, in stop.
 	server := exec.Command(filepath.Join(bin, "postgres"), "-D", filepath.Join(dir, "data"), "-k", dir, "-c", "listen_addresses=") //nolint:noctx // see above
 	server.Dir, server.SysProcAttr = dir, owner()
-	process, err := launch("postgres", filepath.Join(filepath.Dir(dir), "postgres.log"), server)
+	process, err := child.Launch("postgres", filepath.Join(filepath.Dir(dir), "postgres.log"), server)
 	if err != nil {
 		return nil, err
 	}
-	process.stopBy = syscall.SIGINT // a fast shutdown
-	c := &cluster{child: process, dir: dir}
-	err = c.await(ctx, func() bool {
-		c.admin, err = pgx.Connect(ctx, c.dsn("postgres"))
+	process.StopBy(syscall.SIGINT) // a fast shutdown
+	c := &Cluster{server: process, dir: dir}
+	err = process.Await(ctx, func() bool {
+		c.Admin, err = pgx.Connect(ctx, c.DSN("postgres"))
 		return err == nil
 	})
 	if err != nil {
-		return nil, errors.Join(err, c.stop())
+		return nil, errors.Join(err, process.Stop())
 	}
 	return c, nil
 }
 
-// dsn names a database.
-func (c *cluster) dsn(database string) string {
+// DSN names a database.
+func (c *Cluster) DSN(database string) string {
 	return "postgres://postgres@/" + database + "?host=" + url.QueryEscape(c.dir)
 }
 
-// create makes a database and returns its DSN.
-func (c *cluster) create(ctx context.Context, database string) (string, error) {
-	if _, err := c.admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{database}.Sanitize()); err != nil {
+// Create makes a database and returns its DSN.
+func (c *Cluster) Create(ctx context.Context, database string) (string, error) {
+	if _, err := c.Admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{database}.Sanitize()); err != nil {
 		return "", fmt.Errorf("make the database %s: %w", database, err)
 	}
-	return c.dsn(database), nil
+	return c.DSN(database), nil
 }
 
-// durability says what a commit is worth; it must be worth all.
-func (c *cluster) durability(ctx context.Context) (string, error) {
+// Durability says what a commit is worth; it must be worth all.
+func (c *Cluster) Durability(ctx context.Context) (string, error) {
 	var version string
-	if err := c.admin.QueryRow(ctx, "SHOW server_version").Scan(&version); err != nil {
+	if err := c.Admin.QueryRow(ctx, "SHOW server_version").Scan(&version); err != nil {
 		return "", fmt.Errorf("ask for the version: %w", err)
 	}
 	text := "PostgreSQL " + version
 	for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
 		var value string
-		if err := c.admin.QueryRow(ctx, "SELECT current_setting($1)", setting).Scan(&value); err != nil {
+		if err := c.Admin.QueryRow(ctx, "SELECT current_setting($1)", setting).Scan(&value); err != nil {
 			return "", fmt.Errorf("ask for %s: %w", setting, err)
 		}
 		if value != "on" {
@@ -105,27 +114,27 @@ func (c *cluster) durability(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-// writes is how many transactions of the cluster wrote something so far: only
+// Writes is how many transactions of the cluster wrote something so far: only
 // those take a number. Unlike what pg_stat_database counts it has no reads, and is
 // known at once.
-func (c *cluster) writes() (float64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+func (c *Cluster) Writes() (float64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), answersWithin)
 	defer cancel()
 	var next int64
-	if err := c.admin.QueryRow(ctx, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").Scan(&next); err != nil {
+	if err := c.Admin.QueryRow(ctx, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").Scan(&next); err != nil {
 		return 0, fmt.Errorf("ask for the next transaction: %w", err)
 	}
 	return float64(next), nil
 }
 
-// cpu is the CPU time of the server with all its processes.
-func (c *cluster) cpu() (time.Duration, error) { return machine.FamilyCPU(c.pid()) }
+// CPU is the CPU time of the server with all its processes.
+func (c *Cluster) CPU() (time.Duration, error) { return machine.FamilyCPU(c.server.PID()) }
 
-// end stops it.
-func (c *cluster) end(ctx context.Context) error {
+// Stop ends it.
+func (c *Cluster) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopsWithin)
 	defer cancel()
-	return errors.Join(c.admin.Close(ctx), c.stop())
+	return errors.Join(c.Admin.Close(ctx), c.server.Stop())
 }
 
 // findPostgres looks for the server's programs in PATH and where Debian has
