@@ -29,23 +29,43 @@ var Seoul = time.FixedZone("Asia/Seoul", 9*60*60)
 // ErrID says that a text is not a transaction ID.
 var ErrID = errors.New("transaction ID must be GWMNU, a date and 9 digits")
 
+var errDate = errors.New("date must be yyyy-mm-dd, from 2000 on")
+
 // ID is a transaction ID of 22 ASCII characters.
 type ID string
 
 // Parse checks the form of a transaction ID and that its date exists.
 func Parse(s string) (ID, error) {
-	if len(s) != Length || s[:len(prefix)] != prefix {
-		return "", ErrID
-	}
-	for i := len(prefix); i < Length; i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return "", ErrID
-		}
-	}
-	if _, err := ParseDate(s[len(prefix) : len(prefix)+dateLen]); err != nil {
-		return "", ErrID
+	if _, err := parse(s); err != nil {
+		return "", err
 	}
 	return ID(s), nil
+}
+
+// parse is the day of an ID.
+func parse(s string) (Date, error) {
+	if len(s) != Length || s[:len(prefix)] != prefix {
+		return Date{}, ErrID
+	}
+	if _, ok := number(s[len(prefix)+dateLen:]); !ok {
+		return Date{}, ErrID
+	}
+	day, err := ParseDate(s[len(prefix) : len(prefix)+dateLen])
+	if err != nil {
+		return Date{}, ErrID
+	}
+	return day, nil
+}
+
+// number reads ASCII digits, and nothing else.
+func number(s string) (n int, ok bool) {
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, true
 }
 
 // New is the ID with this number of this day. The number must be within
@@ -72,10 +92,7 @@ func putDigits(field []byte, number int64) {
 // Date is the business day in the ID; the zero Date for an ID that Parse would
 // refuse.
 func (id ID) Date() Date {
-	if _, err := Parse(string(id)); err != nil {
-		return Date{}
-	}
-	day, err := ParseDate(string(id[len(prefix) : len(prefix)+dateLen]))
+	day, err := parse(string(id))
 	if err != nil {
 		return Date{}
 	}
@@ -97,15 +114,19 @@ func DateOf(t time.Time) Date {
 
 // ParseDate reads yyyymmdd or yyyy-mm-dd, years 2000 to 9999.
 func ParseDate(s string) (Date, error) {
-	layout := "20060102"
-	if len(s) == len(time.DateOnly) {
-		layout = time.DateOnly
+	if len(s) == len(time.DateOnly) && s[4] == '-' && s[7] == '-' {
+		s = s[:4] + s[5:7] + s[8:]
 	}
-	t, err := time.Parse(layout, s)
-	if err != nil || t.Year() < 2000 {
-		return Date{}, errors.New("date must be yyyy-mm-dd, from 2000 on")
+	n, ok := number(s)
+	if !ok || len(s) != dateLen {
+		return Date{}, errDate
 	}
-	return Date{year: t.Year(), month: t.Month(), day: t.Day()}, nil
+	d := Date{year: n / 10000, month: time.Month(n / 100 % 100), day: n % 100}
+	// A day that is not comes out as another.
+	if y, m, day := time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Date(); d.year < 2000 || d != (Date{y, m, day}) {
+		return Date{}, errDate
+	}
+	return d, nil
 }
 
 // IsZero reports whether d is no day.
@@ -115,4 +136,10 @@ func (d Date) IsZero() bool { return d == Date{} }
 func (d Date) Start() time.Time { return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, Seoul) }
 
 // String is yyyy-mm-dd.
-func (d Date) String() string { return fmt.Sprintf("%04d-%02d-%02d", d.year, d.month, d.day) }
+func (d Date) String() string {
+	text := [len(time.DateOnly)]byte{4: '-', 7: '-'}
+	putDigits(text[:4], int64(d.year))
+	putDigits(text[5:7], int64(d.month))
+	putDigits(text[8:], int64(d.day))
+	return string(text[:])
+}

@@ -2,6 +2,7 @@ package tranid_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -133,6 +134,30 @@ func TestTakeBlock(t *testing.T) {
 	} {
 		if block, err := call(); err == nil || errors.Is(err, tranid.ErrDayExhausted) {
 			t.Errorf("%s: %+v, error %v", what, block, err)
+		}
+	}
+}
+
+// Every text of a year's months and days, those that are none too, is judged as
+// package time judges it.
+func TestParseDate_AgreesWithTheCalendarOfTheStandardLibrary(t *testing.T) {
+	for _, year := range []int{0, 1999, 2000, 2024, 2025, 2100, 9999} {
+		for month := range 15 {
+			for day := range 34 {
+				for text, layout := range map[string]string{
+					fmt.Sprintf("%04d%02d%02d", year, month, day):   "20060102",
+					fmt.Sprintf("%04d-%02d-%02d", year, month, day): time.DateOnly,
+				} {
+					want, errWant := time.Parse(layout, text)
+					if want.Year() < 2000 {
+						errWant = errors.New("too early")
+					}
+					got, err := tranid.ParseDate(text)
+					if (err == nil) != (errWant == nil) || err == nil && got.String() != want.Format(time.DateOnly) {
+						t.Errorf("%s: %s, error %v, want %s, error %v", text, got, err, want, errWant)
+					}
+				}
+			}
 		}
 	}
 }
