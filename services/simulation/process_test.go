@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -346,6 +347,7 @@ func (b *logBook) Handle(_ context.Context, r slog.Record) error {
 		return true
 	})
 	b.p.world.audit.Text("a log", text)
+	text = runID.ReplaceAllString(text, "RUN")
 	if slices.Contains(losses, r.Message) {
 		b.p.mu.Lock()
 		b.p.lost[id] = true
@@ -356,6 +358,9 @@ func (b *logBook) Handle(_ context.Context, r slog.Record) error {
 	}
 	return nil
 }
+
+// runID is the ID of a settlement run, which is random and may be in an error.
+var runID = regexp.MustCompile(`\b[A-Z2-7]{26}\b`)
 
 // losses are how a payment service says that it does not write something any more.
 var losses = []string{"belated write given up", "rows given up", "row not recorded", "rows not recorded: too many wait"}
