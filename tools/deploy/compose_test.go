@@ -60,8 +60,9 @@ func TestCompose_PublishesOnLoopbackAlone(t *testing.T) {
 
 func TestCompose_WhoNeedsTheLedgerWaitsUntilItIsHealthy(t *testing.T) {
 	project := compose(t)
-	if project.Services["postgres"].HealthCheck == nil {
-		t.Error("postgres has no health check")
+	check := project.Services["postgres"].HealthCheck
+	if check == nil || !strings.Contains(strings.Join(check.Test, " "), "pg_isready -h 127.0.0.1") { // not the socket of a first start
+		t.Errorf("postgres is healthy by %v", check)
 	}
 	for _, name := range []string{"payment", "reconciler"} {
 		if c := project.Services[name].DependsOn["postgres"].Condition; c != types.ServiceConditionHealthy {
@@ -92,6 +93,14 @@ func TestCompose_FilesAndTargetsAreThere(t *testing.T) {
 		}
 		if !strings.Contains(string(dockerfile), "AS "+service.Build.Target+"\n") {
 			t.Errorf("%s: no target %s", name, service.Build.Target)
+		}
+		for arg := range service.Build.Args {
+			if !strings.Contains(string(dockerfile), "ARG "+arg+"=") {
+				t.Errorf("%s: no build argument %s", name, arg)
+			}
+		}
+		if service.Build.Args["VERSION"] == nil {
+			t.Errorf("%s does not know its version", name)
 		}
 	}
 }

@@ -129,7 +129,9 @@ var spoken = map[string]struct{ loud, quiet string }{
 	// The clock of the test begins at 0.
 	"GwanmunSweepStalled": {`gwanmun_sweep_finished_timestamp_seconds 0x100`, `gwanmun_sweep_finished_timestamp_seconds 0+15x100`},
 	"GwanmunPanic":        {`gwanmun_panics_total{job="payment"} 0x80 1x20`, `gwanmun_panics_total{job="payment"} 2x100`},
-	"GwanmunDown":         {`up{job="payment"} 0x100`, `up{job="payment"} 1x100`},
+	"GwanmunDown": {
+		"up{job=\"payment\"} 0x100\n  up{job=\"reconciler\"} 1x100", "up{job=\"payment\"} 1x100\n  up{job=\"reconciler\"} 1x100",
+	},
 }
 
 func TestRules_SpeakAndAreSilent(t *testing.T) {
@@ -137,7 +139,6 @@ func TestRules_SpeakAndAreSilent(t *testing.T) {
 	if len(all) != len(spoken) {
 		t.Errorf("%d rules, %d tried", len(all), len(spoken))
 	}
-	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1 << 16, Timeout: 10 * time.Second, Parser: parser.NewParser(parser.Options{})})
 	for name, c := range spoken {
 		rule, ok := all[name]
 		if !ok {
@@ -145,17 +146,36 @@ func TestRules_SpeakAndAreSilent(t *testing.T) {
 			continue
 		}
 		for series, loud := range map[string]bool{c.loud: true, c.quiet: false} {
-			storage := promqltest.LoadedStorage(t, "load 15s\n  "+series+"\n")
-			query, err := engine.NewInstantQuery(t.Context(), storage, nil, rule.Expr, time.Unix(100*15, 0))
-			if err != nil {
-				t.Fatal(err)
+			if got := speaks(t, rule.Expr, series); got != loud {
+				t.Errorf("%s of %s: %t", name, series, got)
 			}
-			result := query.Exec(t.Context())
-			vector, err := result.Vector()
-			if err != nil || (len(vector) > 0) != loud {
-				t.Errorf("%s of %s: %v, error %v", name, series, vector, err)
-			}
-			query.Close()
 		}
 	}
+}
+
+func TestRules_WhatIsNotScrapedIsDown(t *testing.T) {
+	down := rules(t)["GwanmunDown"].Expr
+	for _, alone := range []string{"payment", "reconciler"} {
+		if !speaks(t, down, `up{job="`+alone+`"} 1x100`) {
+			t.Errorf("%s alone is scraped, and nobody is told", alone)
+		}
+	}
+}
+
+// speaks reports whether an expression has a value after a hundred samples of the
+// series, one every 15 seconds.
+func speaks(t *testing.T, expr, series string) bool {
+	t.Helper()
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1 << 16, Timeout: 10 * time.Second, Parser: parser.NewParser(parser.Options{})})
+	storage := promqltest.LoadedStorage(t, "load 15s\n  "+series+"\n")
+	query, err := engine.NewInstantQuery(t.Context(), storage, nil, expr, time.Unix(100*15, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer query.Close()
+	vector, err := query.Exec(t.Context()).Vector()
+	if err != nil {
+		t.Fatalf("%s of %s: %v", expr, series, err)
+	}
+	return len(vector) > 0
 }
