@@ -1,10 +1,12 @@
 package deploy
 
 import (
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -20,7 +22,7 @@ func manifests(t *testing.T) []runtime.Object {
 		t.Fatal(err)
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, policyv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -94,4 +96,40 @@ func checkDeployment(t *testing.T, d *appsv1.Deployment) {
 	if !*pod.SecurityContext.RunAsNonRoot || !*c.SecurityContext.ReadOnlyRootFilesystem {
 		t.Errorf("%s may do more than it needs", d.Name)
 	}
+}
+
+// --admin-insecure says that a network keeps strangers from the admin port.
+func TestKubernetes_TheAdminPortIsNotForEveryPod(t *testing.T) {
+	open, guarded := map[string]bool{}, map[string]bool{}
+	for _, object := range manifests(t) {
+		switch o := object.(type) {
+		case *appsv1.Deployment:
+			open[o.Spec.Selector.MatchLabels["app.kubernetes.io/name"]] = slices.Contains(o.Spec.Template.Spec.Containers[0].Args, "--admin-insecure")
+		case *networkingv1.NetworkPolicy:
+			guarded[o.Spec.PodSelector.MatchLabels["app.kubernetes.io/name"]] = !admits(o, "admin") && admits(o, "grpc")
+		}
+	}
+	for name, isOpen := range open {
+		if isOpen && !guarded[name] {
+			t.Errorf("every pod reaches the admin port of %s", name)
+		}
+	}
+}
+
+// admits reports whether a policy lets everyone in to a port.
+func admits(p *networkingv1.NetworkPolicy, port string) bool {
+	for _, rule := range p.Spec.Ingress {
+		if len(rule.From) > 0 {
+			continue
+		}
+		for _, to := range rule.Ports {
+			if to.Port.StrVal == port {
+				return true
+			}
+		}
+		if len(rule.Ports) == 0 {
+			return true
+		}
+	}
+	return false
 }
