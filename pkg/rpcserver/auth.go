@@ -36,7 +36,9 @@ type door struct {
 	meter   *access.Meter
 
 	consumed, rejected *prometheus.CounterVec
-	refused            *prometheus.CounterVec
+	// let are the consumed of those who are known from the start, held.
+	let     map[ledger.ClientID]prometheus.Counter
+	refused *prometheus.CounterVec
 }
 
 func newDoor(o *Options) (*door, error) {
@@ -68,15 +70,15 @@ func newDoor(o *Options) (*door, error) {
 
 // known gives clients their series from the start.
 func (d *door) known(ids ...ledger.ClientID) {
+	d.let = make(map[ledger.ClientID]prometheus.Counter, len(ids))
 	for _, id := range ids {
-		d.consumed.WithLabelValues(string(id))
+		d.let[id] = d.consumed.WithLabelValues(string(id))
 		d.rejected.WithLabelValues(string(id))
 	}
 }
 
 // enter lets a call in, which leave ends, or says why not.
-func (d *door) enter(ctx context.Context) (leave func(), err error) {
-	c := callOf(ctx)
+func (d *door) enter(ctx context.Context, c *call) (leave func(), err error) {
 	if err := d.identify(ctx, c); err != nil {
 		return nil, err
 	}
@@ -88,7 +90,11 @@ func (d *door) enter(ctx context.Context) (leave func(), err error) {
 		d.rejected.WithLabelValues(string(c.client.ID)).Inc()
 		return nil, &ledger.Refusal{Reason: ledger.ReasonRateLimited, RetryAfter: wait}
 	}
-	d.consumed.WithLabelValues(string(c.client.ID)).Inc()
+	let, held := d.let[c.client.ID]
+	if !held { // the clients' file was read anew
+		let = d.consumed.WithLabelValues(string(c.client.ID))
+	}
+	let.Inc()
 	return leave, nil
 }
 
@@ -154,17 +160,8 @@ func keyOf(ctx context.Context) (string, error) {
 	}
 }
 
-func (d *door) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	leave, err := d.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	return next(ctx, req)
-}
-
 func (d *door) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	leave, err := d.enter(stream.Context())
+	leave, err := d.enter(stream.Context(), callOf(stream.Context()))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package rpcserver
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 
 	"github.com/gwanmun/gwanmun/pkg/access"
@@ -21,6 +22,11 @@ type method struct {
 	// asks nobody who he is.
 	roles access.Roles
 	open  bool
+	// good writes the lines of calls that end well, as methodAndCode has them
+	// begin; nil for what is not served.
+	good slog.Handler
+	// series are its metrics; nil for what is not served, which is no unary rpc.
+	series *series
 	// running counts the calls that have not ended.
 	running atomic.Int64
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/gwanmun/gwanmun/pkg/rpcerr"
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
-	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
 )
 
 // correlationHeader carries the correlation ID, in and out.
@@ -19,17 +19,19 @@ const correlationHeader = "x-correlation-id"
 
 // begin puts call and correlation ID on the context and the ID into the header
 // of the answer.
-func (s *Server) begin(ctx context.Context, m *method, setHeader func(metadata.MD) error) context.Context {
+func (s *Server) begin(ctx context.Context, m *method, setHeader func(metadata.MD) error) (context.Context, *call) {
 	id := incomingCorrelationID(ctx)
 	if id == "" {
 		id = telemetry.NewCorrelationID()
 	}
 	// It fails only once the header is sent, and no handler has run yet.
-	_ = setHeader(metadata.Pairs(correlationHeader, id))
+	_ = setHeader(metadata.MD{correlationHeader: {id}})
 	c := &call{method: m, stopping: s.stopping}
 	ctx = telemetry.WithCorrelationID(ctx, id)
 	nameCall(ctx)
-	return context.WithValue(ctx, callKey{}, c)
+	// The span, or that there is none, is asked for at each step of a payment: it
+	// stands in front of what gRPC has put on the context.
+	return trace.ContextWithSpan(context.WithValue(ctx, callKey{}, c), trace.SpanFromContext(ctx)), c
 }
 
 // incomingCorrelationID is the caller's own; empty if it is not valid, or not
@@ -42,21 +44,12 @@ func incomingCorrelationID(ctx context.Context) string {
 	return ids[0]
 }
 
-// unaryBegin is the outermost interceptor: it knows the call, counts it as
-// running and gives it its names.
-func (s *Server) unaryBegin(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	m := s.method(info.FullMethod)
-	m.running.Add(1)
-	defer m.running.Add(-1)
-	setHeader := func(md metadata.MD) error { return grpc.SetHeader(ctx, md) }
-	return next(s.begin(ctx, m, setHeader), req)
-}
-
+// streamBegin knows the call, counts it as running and gives it its names.
 func (s *Server) streamBegin(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	m := s.method(info.FullMethod)
 	m.running.Add(1)
 	defer m.running.Add(-1)
-	ctx := s.begin(stream.Context(), m, stream.SetHeader)
+	ctx, _ := s.begin(stream.Context(), m, stream.SetHeader)
 	return next(srv, &callStream{ServerStream: stream, ctx: ctx})
 }
 
@@ -70,35 +63,16 @@ type callStream struct {
 // Context is that of the call.
 func (s *callStream) Context() context.Context { return s.ctx }
 
-// unaryLog writes the one line of an rpc.
-func (s *Server) unaryLog(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	began := time.Now()
-	resp, err := next(ctx, req)
-	s.logCall(ctx, time.Since(began), err)
-	return resp, err
-}
-
+// streamLog writes the one line of an rpc.
 func (s *Server) streamLog(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	began := time.Now()
 	err := next(srv, stream)
-	s.logCall(stream.Context(), time.Since(began), err)
+	s.logCall(stream.Context(), callOf(stream.Context()), status.Code(err), time.Since(began))
 	return err
 }
 
-// unaryErrors makes the status of what a use case returns, and keeps the error
+// streamErrors makes the status of what a use case returns, and keeps the error
 // itself for the log.
-func unaryErrors(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	resp, err := next(ctx, req)
-	c := callOf(ctx)
-	if err != nil {
-		return nil, failed(ctx, c, err)
-	}
-	if about, ok := resp.(interface{ GetTransaction() *ledgerv1.Transaction }); ok {
-		c.transactionID = about.GetTransaction().GetTransactionId()
-	}
-	return resp, nil
-}
-
 func streamErrors(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	err := next(srv, stream)
 	if err == nil {

@@ -244,6 +244,9 @@ func TestMetrics_CountEachCallUnderSeriesThatAreThereFromTheStart(t *testing.T) 
 		`grpc_server_handled_total{grpc_code="OK",` + labels + `} 1`,
 		`grpc_server_handled_total{grpc_code="InvalidArgument",` + labels + `} 1`,
 		`grpc_server_handling_seconds_count{` + labels + `} 2`,
+		`grpc_server_started_total{` + labels + `} 2`,
+		`grpc_server_msg_received_total{` + labels + `} 2`,
+		`grpc_server_msg_sent_total{` + labels + `} 1`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s", want)

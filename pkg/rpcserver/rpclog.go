@@ -11,7 +11,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 	"github.com/gwanmun/gwanmun/pkg/rpcerr"
@@ -20,40 +19,49 @@ import (
 // maxLoggedFields is how many wrong fields of a request a log line names.
 const maxLoggedFields = 8
 
-// logCall writes the one line of an rpc, through LogAttrs because every payment
-// pays for it. The cause of an error stands here and nowhere else.
-func (s *Server) logCall(ctx context.Context, elapsed time.Duration, err error) {
-	c := callOf(ctx)
-	code := status.Code(err)
+// logCall writes the one line of an rpc. The cause of an error stands here and
+// nowhere else. Every payment pays for it: a line names no place in the code, so
+// none is looked up, and what all good calls of a method have in common is
+// written once.
+func (s *Server) logCall(ctx context.Context, c *call, code codes.Code, elapsed time.Duration) {
 	reason, refused := rpcerr.Reason(ctx, c.err)
 	describeCall(ctx, c, reason, refused)
 	level := levelOf(c, code, reason)
-	if !s.logger.Enabled(ctx, level) {
+	lines := s.logger.Handler()
+	if !lines.Enabled(ctx, level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 9)
-	attrs = append(attrs,
-		slog.String("method", c.method.name),
-		slog.String("code", code.String()),
+	line := slog.NewRecord(time.Now(), level, "rpc", 0)
+	if code == codes.OK && c.method.good != nil {
+		lines = c.method.good
+	} else {
+		line.AddAttrs(methodAndCode(c.method, code)...)
+	}
+	line.AddAttrs(
 		slog.Float64("elapsed_ms", float64(elapsed.Microseconds())/1000),
 		slog.String("client_id", string(c.client.ID)),
 	)
 	if p, ok := peer.FromContext(ctx); ok {
-		attrs = append(attrs, slog.String("peer", p.Addr.String()))
+		line.AddAttrs(slog.String("peer", p.Addr.String()))
 	}
 	if refused {
-		attrs = append(attrs, slog.String("reason", reason.String()))
+		line.AddAttrs(slog.String("reason", reason.String()))
 	}
 	if id := transactionID(c); id != "" {
-		attrs = append(attrs, slog.String("transaction_id", id))
+		line.AddAttrs(slog.String("transaction_id", id))
 	}
 	if reason == ledger.ReasonInvalidRequest {
-		attrs = append(attrs, slog.String("fields", fieldNames(c)))
+		line.AddAttrs(slog.String("fields", fieldNames(c)))
 	}
 	if level >= slog.LevelWarn {
-		attrs = append(attrs, slog.String("error", c.err.Error()))
+		line.AddAttrs(slog.String("error", c.err.Error()))
 	}
-	s.logger.LogAttrs(ctx, level, "rpc", attrs...)
+	_ = lines.Handle(ctx, line) // there is nowhere to tell that the log cannot be written
+}
+
+// methodAndCode is how the line of an rpc begins.
+func methodAndCode(m *method, code codes.Code) []slog.Attr {
+	return []slog.Attr{slog.String("method", m.name), slog.String("code", code.String())}
 }
 
 // levelOf is INFO for what is business, WARN for what is degraded and handled,

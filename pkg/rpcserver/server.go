@@ -29,13 +29,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/gwanmun/gwanmun/pkg/access"
-	"github.com/gwanmun/gwanmun/pkg/rpcerr"
 )
 
 // What one connection and one request may be. A caller of the contract meets
@@ -102,6 +102,7 @@ type Server struct {
 	services []string
 	roles    map[string]access.Roles
 	door     *door
+	rules    validator
 
 	grpc   *grpc.Server
 	health *health.Server
@@ -163,8 +164,7 @@ func New(o Options) (*Server, error) {
 	counts := metrics.NewServerMetrics(metrics.WithServerHandlingTimeHistogram(
 		metrics.WithHistogramBuckets([]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}),
 	))
-	rules := &validator{}
-	options := s.serverOptions(counts, rules)
+	options := s.serverOptions(counts)
 	if transport != nil {
 		options = append(options, grpc.Creds(transport))
 	}
@@ -172,7 +172,7 @@ func New(o Options) (*Server, error) {
 		options = append(options, s.traced(o.Tracer))
 	}
 	s.grpc = grpc.NewServer(options...)
-	if err := s.furnish(&o, counts, rules); err != nil {
+	if err := s.furnish(&o, counts); err != nil {
 		s.grpc.Stop() // its workers
 		return nil, err
 	}
@@ -180,19 +180,21 @@ func New(o Options) (*Server, error) {
 }
 
 // furnish registers the services, and what there is to know of them.
-func (s *Server) furnish(o *Options, counts *metrics.ServerMetrics, rules *validator) error {
+func (s *Server) furnish(o *Options, counts *metrics.ServerMetrics) error {
 	o.Register(s.grpc)
 	if err := s.checkRoles(); err != nil {
 		return err
 	}
-	if err := rules.compile(s.grpc.GetServiceInfo()); err != nil {
+	if err := s.rules.compile(s.grpc.GetServiceInfo()); err != nil {
 		return err
 	}
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	s.setServing(false)
-	s.nameMethods()
 	counts.InitializeMetrics(s.grpc)
+	if err := s.nameMethods(counts); err != nil {
+		return err
+	}
 	for _, c := range []prometheus.Collector{counts, s.panics, s.turned, s.door.consumed, s.door.rejected, s.door.refused} {
 		if err := s.registry.Register(c); err != nil {
 			return fmt.Errorf("register the rpc metrics: %w", err)
@@ -202,20 +204,15 @@ func (s *Server) furnish(o *Options, counts *metrics.ServerMetrics, rules *valid
 	return nil
 }
 
-// serverOptions are the limits and the chain of interceptors.
-func (s *Server) serverOptions(counts *metrics.ServerMetrics, rules *validator) []grpc.ServerOption {
-	recoverWith := recovery.WithRecoveryHandlerContext(s.recovered)
-	lastResort := recovery.WithRecoveryHandlerContext(func(ctx context.Context, value any) error {
-		return rpcerr.ToStatus(ctx, s.recovered(ctx, value)).Err()
-	})
+// serverOptions are the limits and the interceptors.
+func (s *Server) serverOptions(counts *metrics.ServerMetrics) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(
-			recovery.UnaryServerInterceptor(lastResort), s.unaryBegin, counts.UnaryServerInterceptor(), s.unaryLog, unaryErrors,
-			recovery.UnaryServerInterceptor(recoverWith), s.door.unary, rules.unary,
-		),
+		grpc.UnaryInterceptor(s.unary),
 		grpc.ChainStreamInterceptor(
-			recovery.StreamServerInterceptor(lastResort), s.streamBegin, countKnown(s, counts.StreamServerInterceptor()), s.streamLog, streamErrors,
-			s.endForeign, recovery.StreamServerInterceptor(recoverWith), s.door.stream, rules.stream,
+			recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(s.lastResort)),
+			s.streamBegin, countKnown(s, counts.StreamServerInterceptor()), s.streamLog, streamErrors,
+			s.endForeign, recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(s.recovered)),
+			s.door.stream, s.rules.stream,
 		),
 		grpc.UnknownServiceHandler(unknownMethod),
 		grpc.ForceServerCodecV2(newRequestCodec()),
@@ -237,18 +234,29 @@ func (s *Server) serverOptions(counts *metrics.ServerMetrics, rules *validator) 
 }
 
 // nameMethods lists what is served.
-func (s *Server) nameMethods() {
+func (s *Server) nameMethods(counts *metrics.ServerMetrics) error {
+	held, err := hold(counts)
+	if err != nil {
+		return err
+	}
 	s.methods = map[string]*method{}
 	for service, info := range s.grpc.GetServiceInfo() {
 		foreign := strings.HasPrefix(service, "grpc.")
 		for _, m := range info.Methods {
 			name := service + "/" + m.Name
-			s.methods["/"+name] = &method{
-				name: name, foreign: foreign, open: service == openService,
-				roles: s.roles[service] | foreignRoles[service],
+			known := held["/"+name]
+			if known == nil || !known.complete() {
+				return fmt.Errorf("the rpc metrics lack series of %s", name)
 			}
+			served := &method{
+				name: name, foreign: foreign, open: service == openService,
+				roles: s.roles[service] | foreignRoles[service], series: known,
+			}
+			served.good = s.logger.Handler().WithAttrs(methodAndCode(served, codes.OK))
+			s.methods["/"+name] = served
 		}
 	}
+	return nil
 }
 
 // checkRoles makes sure that a service which nobody may call is noticed at start.

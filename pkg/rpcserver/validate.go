@@ -1,7 +1,6 @@
 package rpcserver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -89,13 +88,6 @@ func violations(faults *protovalidate.ValidationError) []ledger.FieldViolation {
 		})
 	}
 	return fields
-}
-
-func (v *validator) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if err := v.check(req); err != nil {
-		return nil, err
-	}
-	return next(ctx, req)
 }
 
 func (v *validator) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
