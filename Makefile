@@ -64,7 +64,7 @@ test: ## Run every test that a contributor must see pass
 	@sort -u $(REPORT)
 
 .PHONY: chaos
-chaos: ## Kill, pause and restart services, core and database under load, ten minutes on PostgreSQL and five on SQLite (CHAOS_FLAGS='-chaos.for=1h -chaos.seed=7', or -run TestChaos/postgresql for one)
+chaos: ## Kill, pause and restart services, core and database under load, ten minutes on PostgreSQL and five on SQLite (CHAOS_FLAGS='-chaos.for=1h -chaos.on=postgresql -chaos.seed=7')
 	$(GO) test $(RACE) -count=1 -timeout 0 -v -run '^TestChaos$$' ./services/integration -chaos.for=10m $(CHAOS_FLAGS)
 
 .PHONY: bench

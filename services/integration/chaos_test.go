@@ -17,6 +17,7 @@ import (
 
 var (
 	chaosFor  = flag.Duration("chaos.for", time.Minute, "how long TestChaos lets things happen on PostgreSQL; on SQLite half as long")
+	chaosOn   = flag.String("chaos.on", "", "the ledger on which TestChaos plays, postgresql or sqlite; unset, on both at a time")
 	chaosSeed = flag.Uint64("chaos.seed", 0, "what TestChaos draws its troubles from; 0 takes another one each time")
 )
 
@@ -64,13 +65,23 @@ func TestChaos(t *testing.T) {
 	}
 	t.Run("postgresql, two payment services", func(t *testing.T) {
 		t.Parallel()
+		chaosIsOn(t, "postgresql")
 		cluster := postgrestest.Own(t)
 		newChaos(t, onPostgreSQL(cluster.DSN()), cluster, seed).play(2, *chaosFor)
 	})
 	t.Run("sqlite, one payment service", func(t *testing.T) {
 		t.Parallel()
+		chaosIsOn(t, "sqlite")
 		newChaos(t, newSQLite(t), nil, seed).play(1, *chaosFor/2)
 	})
+}
+
+// chaosIsOn skips a run on a ledger that was not asked for.
+func chaosIsOn(t *testing.T, kind string) {
+	t.Helper()
+	if *chaosOn != "" && *chaosOn != kind {
+		t.Skipf("-chaos.on=%s", *chaosOn)
+	}
 }
 
 // chaos is one run.

@@ -13,7 +13,14 @@ var (
 	seedsFlag = flag.Int("seeds", 0, "how many seeds TestSeeds plays; 0 is as many as fit into -within")
 	fromFlag  = flag.Uint64("from", 1, "the first of them; without -seeds every other one is of this hour")
 	sameFlag  = flag.Int("same", 20, "how many seeds TestSeeds_AreTheSameEachTime plays")
-	within    = flag.Duration("within", 45*time.Second, "how long TestSeeds plays if -seeds is not set")
+	within    = flag.Duration("within", 45*time.Second, "how long TestSeeds plays if -seeds is not set; longer where that is few seeds")
+)
+
+const (
+	// few is how many seeds are played at least without -seeds, on a slow machine too.
+	few = 300
+	// longest is how long that may take at most.
+	longest = 150 * time.Second
 )
 
 // quiet is the share of payments, one in so many, that must be UNKNOWN for a while.
@@ -38,7 +45,14 @@ func TestSeeds(t *testing.T) {
 	begun := time.Now()
 	var payments, doubted, played int
 	fresh := uint64(begun.UnixNano())
-	for *seedsFlag > 0 && played < *seedsFlag || *seedsFlag == 0 && time.Since(begun) < *within {
+	goesOn := func() bool {
+		if *seedsFlag > 0 {
+			return played < *seedsFlag
+		}
+		took := time.Since(begun)
+		return took < *within || played < few && took < longest
+	}
+	for goesOn() {
 		seed := *fromFlag + uint64(played)
 		if *seedsFlag == 0 && played%2 == 1 {
 			seed = fresh + uint64(played)
@@ -57,7 +71,11 @@ func TestSeeds(t *testing.T) {
 	if played >= 100 && doubted*quiet < payments {
 		t.Errorf("%d of %d payments were UNKNOWN for a while: the days have become too quiet to find anything", doubted, payments)
 	}
-	fmt.Printf("simulation: %d seeds from %d in %s, %.1f a second; %d payments, %d of them UNKNOWN for a while\n", played, *fromFlag,
+	from := fmt.Sprint(*fromFlag)
+	if *seedsFlag == 0 {
+		from += fmt.Sprintf(", every other one from %d", fresh)
+	}
+	fmt.Printf("simulation: %d seeds from %s in %s, %.1f a second; %d payments, %d of them UNKNOWN for a while\n", played, from,
 		time.Since(begun).Round(time.Second), float64(played)/time.Since(begun).Seconds(), payments, doubted)
 }
 
