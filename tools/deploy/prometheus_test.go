@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,22 @@ func TestDashboard_AsksForMetricsThatThereAre(t *testing.T) {
 	}
 	if asked < 20 {
 		t.Errorf("%d questions", asked)
+	}
+}
+
+// An exemplar of a round trip is kept, shown, and leads to its trace.
+func TestExemplars_LeadToTheTrace(t *testing.T) {
+	if !slices.Contains(compose(t).Services["prometheus"].Command, "--enable-feature=exemplar-storage") {
+		t.Error("Prometheus keeps no exemplars")
+	}
+	for file, says := range map[string]string{
+		"provisioning/datasources/prometheus.yml": "exemplarTraceIdDestinations: [{name: trace_id, datasourceUid: jaeger}]",
+		"dashboards/gwanmun.json":                 `"exemplar": true`,
+	} {
+		b, err := os.ReadFile(root + "/deploy/grafana/" + file)
+		if err != nil || !strings.Contains(string(b), says) {
+			t.Errorf("%s does not say %s: %v", file, says, err)
+		}
 	}
 }
 
