@@ -58,6 +58,9 @@ type deadConn struct {
 	inside bool
 }
 
+// Raw is the driver's own connection, as that of a traced pool has it.
+func (c *deadConn) Raw() driver.Conn { return c.fullConn }
+
 func (c *deadConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
 	tx, err := c.fullConn.BeginTx(ctx, o)
 	c.inside = err == nil
@@ -67,7 +70,7 @@ func (c *deadConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, 
 // QueryContext takes a statement that writes rows outside of a transaction for a
 // COMMIT.
 func (c *deadConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	if c.inside || !strings.HasPrefix(query, "WITH given") {
+	if c.inside || !strings.HasPrefix(query, "WITH given") && !strings.HasPrefix(query, "WITH due") {
 		return c.fullConn.QueryContext(ctx, query, args)
 	}
 	if c.line.fail.Add(-1) < 0 {

@@ -2,6 +2,7 @@ package gormstore
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"maps"
 	"slices"
@@ -26,10 +27,11 @@ var errNotPlain = errors.New("needs several statements")
 // single runs a statement that commits by itself. Like a COMMIT it may have
 // happened when its error is not the server's.
 func (s *Store) single(ctx context.Context, query func(db *gorm.DB) error) error {
-	err := query(s.db.WithContext(ctx))
+	err := s.onLeash(ctx, query)
+	var begin *beginError
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.As(err, &begin):
+		return err
 	case isUnbegun(err):
 		return &beginError{cause: err}
 	case s.isVerdict(err), isRefused(err): // GORM's errors hide the server's
@@ -42,7 +44,7 @@ func (s *Store) single(ctx context.Context, query func(db *gorm.DB) error) error
 // isUnbegun reports whether a statement never reached PostgreSQL.
 func isUnbegun(err error) bool {
 	var noConnection *pgconn.ConnectError
-	return errors.As(err, &noConnection) || pgconn.SafeToRetry(err)
+	return errors.As(err, &noConnection) || errors.Is(err, driver.ErrBadConn) || pgconn.SafeToRetry(err)
 }
 
 // isRefused reports whether PostgreSQL says itself that a statement was not done.
