@@ -11,24 +11,29 @@ import (
 	"syscall"
 )
 
-// Main runs a binary and never returns. The first SIGINT, SIGTERM or SIGHUP
-// cancels the context, and run should stop cleanly; a second one ends the process
-// at once with 1, whatever run is waiting for. Under nohup, SIGHUP stays ignored.
-// A log that nobody reads any more ends nothing: its lines are lost, and what is
+// Main runs a binary and never returns. The first SIGINT or SIGTERM cancels the
+// context, and run should stop cleanly; a second one ends the process at once
+// with 1, whatever run is waiting for. SIGHUP cancels too, except under nohup, and
+// never counts as the second: terminals and sessions send several as they end. A
+// log that nobody reads any more ends nothing: its lines are lost, and what is
 // under way is not. An error of run is one line on stderr; ExitCode says how the
 // process ends.
 func Main(run func(ctx context.Context, args []string) error) {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	stops, hangUps := make(chan os.Signal, 2), make(chan os.Signal, 1)
+	signal.Notify(stops, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(signals, syscall.SIGHUP)
+		signal.Notify(hangUps, syscall.SIGHUP)
 	}
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		<-signals
+		<-hangUps
 		cancel()
-		<-signals
+	}()
+	go func() {
+		<-stops
+		cancel()
+		<-stops
 		slog.Warn("ended at once by a second signal")
 		os.Exit(1)
 	}()

@@ -47,6 +47,12 @@ func binary(ctx context.Context, args []string, end string) error {
 			fmt.Println("more")
 		}
 		return nil
+	case "stopping": // until its input ends
+		fmt.Println("waiting")
+		<-ctx.Done()
+		fmt.Println("stopping")
+		bufio.NewScanner(os.Stdin).Scan()
+		return nil
 	case "hang-up":
 		fmt.Println("ignored:", signal.Ignored(syscall.SIGHUP))
 		return nil
@@ -134,6 +140,37 @@ func TestMain_AHangUpThatIsIgnoredStaysSo(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A terminal that closes sends SIGHUP, its shell another, and a session that ends
+// SIGTERM too: a clean stop goes on.
+func TestMain_AHangUpIsNoSecondSignal(t *testing.T) {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	defer signal.Stop(caught)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "CMDLINE_TEST_END=stopping")
+	stdout, noOut := cmd.StdoutPipe()
+	input, noInput := cmd.StdinPipe()
+	if err := errors.Join(noOut, noInput, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	out := bufio.NewScanner(stdout)
+	for _, says := range []string{"waiting", "stopping"} {
+		if !out.Scan() || out.Text() != says {
+			t.Fatalf("it said %q, want %q", out.Text(), says)
+		}
+		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), input.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended by the signals: %v", err)
 	}
 }
 
