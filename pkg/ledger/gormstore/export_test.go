@@ -18,7 +18,10 @@ func InUse(s *Store) int {
 }
 
 // Waiting is how many wait to be written with the next batches.
-func Waiting(s *Store) int { return s.intents.length() + s.outcomes.length() }
+func Waiting(s *Store) int {
+	return s.intents.length() + s.outcomes.length() +
+		s.decisions.length() + s.resolutions.length() + s.postponements.length() + s.claims.length()
+}
 
 // CreateAlone is CreateIntent with a commit of its own.
 func CreateAlone(ctx context.Context, s *Store, in ledger.Intent) (ledger.Admission, error) {

@@ -222,10 +222,10 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 	rows := batchRows(o.Registry)
 	s.intents = newLine(rows.WithLabelValues("intent"), s.writeIntents)
 	s.outcomes = newLine(rows.WithLabelValues("outcome"), s.writeOutcomes)
-	s.decisions = newLine(rows.WithLabelValues("decision"), s.writeDecisions)
-	s.resolutions = newLine(rows.WithLabelValues("resolution"), s.writeResolutions)
-	s.postponements = newLine(rows.WithLabelValues("postponement"), s.writePostponements)
-	s.claims = newLine(prometheus.ObserverFunc(func(float64) {}), s.writeClaims) // they are no rows
+	s.decisions = newLine(unobserved, inTurns(d, rows.WithLabelValues("decision"), s.writeDecisions))
+	s.resolutions = newLine(unobserved, inTurns(d, rows.WithLabelValues("resolution"), s.writeResolutions))
+	s.postponements = newLine(unobserved, inTurns(d, rows.WithLabelValues("postponement"), s.writePostponements))
+	s.claims = newLine(unobserved, s.writeClaims)
 	return s, nil
 }
 

@@ -73,7 +73,8 @@ func sortPostponements(batch []*ledger.Postponement) (first []*ledger.Postponeme
 	seen := make(map[tranid.ID]bool, len(batch))
 	other = make(map[*ledger.Postponement]bool)
 	for _, p := range batch {
-		event := ledger.NewEvent(ledger.StatusUnknown, ledger.StatusUnknown, 0, time.Time{}, p.By, p.Detail)
+		// The statement knows what time it is.
+		event := ledger.NewEvent(ledger.StatusUnknown, ledger.StatusUnknown, 0, time.Unix(0, 0), p.By, p.Detail)
 		if seen[p.ID] || p.Token == "" || p.ID.Date().IsZero() || event.Validate() != nil {
 			other[p] = true
 			continue
