@@ -11,8 +11,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"log/slog"
 	"strings"
+	"sync"
 
 	"github.com/gwanmun/gwanmun/pkg/veiled"
 )
@@ -65,11 +67,33 @@ func (n Number) AppendDigits(dst []byte) []byte { return n.digits.Append(dst) }
 // Hash is the keyed digest under which the ledger looks the account up without
 // knowing it.
 func (n Number) Hash(key []byte) [sha256.Size]byte {
-	mac := hmac.New(sha256.New, key)
-	mac.Write(n.AppendDigits(nil))
-	var sum [sha256.Size]byte
-	mac.Sum(sum[:0])
-	return sum
+	d, _ := digesters.Get().(*digester)
+	if d == nil || !bytes.Equal(d.key, key) {
+		d = &digester{key: bytes.Clone(key), mac: hmac.New(sha256.New, key)}
+	}
+	defer digesters.Put(d)
+	return d.digest(n)
+}
+
+// digesters are *digester that wait for the next Hash. A process has one key, and
+// to take it in costs as much as to digest an account.
+var digesters sync.Pool
+
+// digester digests accounts under its key. It belongs to one goroutine at a time.
+type digester struct {
+	key []byte
+	mac hash.Hash
+	// digits and sum are room for one digest.
+	digits [MaxDigits]byte
+	sum    [sha256.Size]byte
+}
+
+func (d *digester) digest(n Number) [sha256.Size]byte {
+	d.mac.Reset()
+	d.mac.Write(n.AppendDigits(d.digits[:0]))
+	clear(d.digits[:])
+	d.mac.Sum(d.sum[:0])
+	return d.sum
 }
 
 // telling is how many significant digits a number has at least that is looked for

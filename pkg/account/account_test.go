@@ -2,6 +2,8 @@ package account_test
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -11,7 +13,9 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gwanmun/gwanmun/pkg/account"
@@ -199,6 +203,25 @@ func TestParse_RefusesWhatIsNotANumberWithoutRepeatingIt(t *testing.T) {
 			t.Errorf("error repeats the input: %v", err)
 		}
 	}
+}
+
+func TestHash_IsTheHMACOfTheDigitsWhoeverElseHashes(t *testing.T) {
+	var all sync.WaitGroup
+	for i := range 8 {
+		n, key := parse(t, strconv.Itoa(1000+i)), []byte("key "+strconv.Itoa(i%3))
+		mac := hmac.New(sha256.New, key)
+		mac.Write(n.AppendDigits(nil))
+		want := [sha256.Size]byte(mac.Sum(nil))
+		all.Go(func() {
+			for range 200 {
+				if got := n.Hash(key); got != want {
+					t.Errorf("%v under %q: %x, want %x", n, key, got, want)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestNumber_EqualMeansTheSameAccount(t *testing.T) {

@@ -183,8 +183,7 @@ func (s *Service) intend(ctx context.Context, r *run) (ledger.Admission, error) 
 // payment's call ends, or this one if it makes none, those who wait for the
 // payment wait in this process.
 func (s *Service) store(ctx context.Context, r *run, in *ledger.Intent) (admission ledger.Admission, err error) {
-	writeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Flags.SendWindow)
-	defer cancel()
+	writeCtx := s.spells.step(ctx)
 	if in.ID, _, err = s.ids.Next(writeCtx); err != nil {
 		return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, err)
 	}
@@ -267,9 +266,7 @@ func (s *Service) execute(ctx context.Context, r *run) (Reply, error) {
 
 // settle records an outcome. The reply says what the row says.
 func (s *Service) settle(ctx context.Context, r *run, o outcome, c ledger.Change) (Reply, error) {
-	writeCtx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow)
-	defer cancel()
-	writeCtx, stored := span.Start(writeCtx, "outcome")
+	writeCtx, stored := span.Start(s.spells.step(ctx), "outcome")
 	row, err := s.apply(writeCtx, c)
 	endOutcome(stored, &row, err)
 	if err != nil {
@@ -299,7 +296,8 @@ func (s *Service) unsettled(ctx context.Context, r *run, o outcome, c ledger.Cha
 	if o.evidence == ledger.EvidenceNotSent {
 		return Reply{}, o.refuse(r.intent, err)
 	}
-	return Reply{}, &ledger.Refusal{Reason: ledger.ReasonOutcomeUnknown, Transaction: &r.intent, Err: err}
+	intent := r.intent // whose address would else have every run allocated
+	return Reply{}, &ledger.Refusal{Reason: ledger.ReasonOutcomeUnknown, Transaction: &intent, Err: err}
 }
 
 // apply makes the change, from REQUESTED or, if the row was adopted meanwhile,

@@ -31,9 +31,7 @@ func (s *Service) number(ctx context.Context, q *inquiry) error {
 	if err := s.timeLeft(ctx, q.arrived); err != nil {
 		return err
 	}
-	idCtx, cancel := context.WithTimeout(ctx, s.Flags.SendWindow)
-	defer cancel()
-	id, _, err := s.ids.NextReserved(idCtx)
+	id, _, err := s.ids.NextReserved(s.spells.step(ctx))
 	if err != nil {
 		return refuse(ledger.ReasonLedgerUnavailable, err)
 	}

@@ -219,8 +219,9 @@ func TestBalance_BadRowIsDroppedAlone(t *testing.T) {
 // Of a batch that the ledger took in part, the rest is tried again.
 func TestBalance_RestOfABatchIsTriedAgain(t *testing.T) {
 	inHouse(t, answers("0000"), nil, func(t *testing.T, h *house) {
-		broke := false
+		broke, asked := false, make(chan struct{})
 		h.store.record = func(ctx context.Context, rows []ledger.Transaction, by ledger.Actor) error {
+			<-asked // so that the rows behind the first wait together
 			if broke || len(rows) < 2 {
 				return h.store.Store.Record(ctx, rows, by)
 			}
@@ -234,6 +235,7 @@ func TestBalance_RestOfABatchIsTriedAgain(t *testing.T) {
 		for range 9 {
 			_, _ = h.ask(t.Context())
 		}
+		close(asked)
 		h.drain()
 		h.wantRows(9, 0, 0)
 		if !broke {

@@ -108,6 +108,8 @@ type Service struct {
 	belated     chan struct{}
 	behind      *recorder
 	flights     flights
+	// spells bound each step with the ledger that a caller waits for.
+	spells spells
 	// watchers is how many streams watch.
 	watchers atomic.Int64
 
@@ -137,6 +139,7 @@ func New(o Options) *Service {
 		settled: make([]prometheus.Counter, len(ledger.Statuses)+1),
 		belated: make(chan struct{}, maxBelated),
 		flights: flights{up: map[tranid.ID]*flight{}},
+		spells:  spells{limit: o.Flags.SendWindow},
 		feeds:   map[tranid.ID]*feed{},
 	}
 	s.quota = newQuota(&s.Options)
