@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
+	"os"
 	"reflect"
 	"regexp"
 	"strings"
@@ -29,9 +30,13 @@ type Effective interface {
 // turned out to be wrong: its version, and every setting that it runs with,
 // wherever that came from. No secret is in it: a Secret shows
 // as `***`, what a `shown` tag marks as that says, and a value of a type that
-// this package does not know as `***`, too.
+// this package does not know as `***`, too. A WARN names the variables that look
+// like settings and are read by none.
 func Starting(ctx context.Context, logger *slog.Logger, version string, cfg any) {
 	logger.InfoContext(ctx, "starting", "version", version, slog.GroupAttrs("settings", Settings(cfg)...))
+	if names := unread(cfg, os.Environ()); len(names) > 0 {
+		logger.WarnContext(ctx, "variables are set that no setting reads", "variables", names)
+	}
 }
 
 // Settings are the values of the flags in cfg, a pointer to a struct with kong

@@ -60,7 +60,8 @@ func started(t *testing.T, cfg any) (map[string]any, string) {
 		Level, Msg, Version string
 		Settings            map[string]any
 	}
-	if err := json.Unmarshal(out.Bytes(), &line); err != nil || strings.Count(out.String(), "\n") != 1 {
+	first, _, _ := strings.Cut(out.String(), "\n") // a second one would be about variables of whoever tests
+	if err := json.Unmarshal([]byte(first), &line); err != nil {
 		t.Fatalf("%v in %q", err, out.String())
 	}
 	if line.Level != "INFO" || line.Msg != "starting" || line.Version != "v1.2.3" {
@@ -129,5 +130,26 @@ func TestStarting_AKeyInAFileShowsTheFile(t *testing.T) {
 	}{"file:/run/secrets/key"})
 	if got["hash_key"] != "file:/run/secrets/key" {
 		t.Errorf("settings %v", got)
+	}
+}
+
+func TestStarting_NamesVariablesThatNoSettingReads(t *testing.T) {
+	for name, value := range map[string]string{
+		"GWANMUN_CORE_FENCE": "false", "GWANMUN_POOL_WAITS": "secret-5150", "GWANMUN_UNSET_ONE": "", // no setting
+		"GWANMUN_POOL_WAIT": "1s", "GWANMUN_BANK_CODE": "4", "GWANMUN_CONFIG": "file", "GWANMUN": "gate",
+	} {
+		t.Setenv(name, value)
+	}
+	rate := 3
+	var out bytes.Buffer
+	cmdline.Starting(t.Context(), slog.New(slog.NewJSONHandler(&out, nil)), "v1.2.3", &allKinds{Limit: limits{Rate: &rate}})
+	_, warned, _ := strings.Cut(out.String(), `"level":"WARN","msg":"variables are set that no setting reads"`)
+	for name, named := range map[string]bool{
+		`"GWANMUN_CORE_FENCE"`: true, `"GWANMUN_POOL_WAITS"`: true, "UNSET_ONE": false, `"GWANMUN_POOL_WAIT"`: false,
+		"BANK_CODE": false, "GWANMUN_CONFIG": false, `"GWANMUN"`: false, "secret-5150": false,
+	} {
+		if strings.Contains(warned, name) != named {
+			t.Errorf("%s is named: %t, in %s", name, !named, warned)
+		}
 	}
 }
