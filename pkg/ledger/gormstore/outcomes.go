@@ -194,20 +194,20 @@ func sortOutcomes(outcomes []*outcome) {
 
 // updateMany is update of many rows. It notes which are stored.
 func (s *Store) updateMany(tx *gorm.DB, made map[tranid.ID]*outcome, outcomes []*outcome) error {
-	head, update, values := s.dialect.updateOf(outcomes, nil)
+	head, update, values := s.dialect.updateOf(outcomes)
 	var stored string
 	return eachRow(tx.Raw(head+update, values...), func() { made[tranid.ID(stored)].stored = true }, &stored)
 }
 
 // updateOf is the update of many rows, if they still are where they were, which
-// returns the IDs of those that were; other columns are added to the table given.
-func (d *dialect) updateOf(outcomes []*outcome, others []column) (head, update string, values []any) {
+// returns the IDs of those that were.
+func (d *dialect) updateOf(outcomes []*outcome) (head, update string, values []any) {
 	rows := make([]transactionRow, len(outcomes))
 	for i, o := range outcomes {
 		o.stored = false
 		rows[i] = *newTransactionRow(&o.after)
 	}
-	head, values = d.given(&relation{count: len(outcomes), columns: append(moveColumns(outcomes, rows), others...)})
+	head, values = d.given(&relation{count: len(outcomes), columns: moveColumns(outcomes, rows)})
 	return head, "UPDATE transactions SET " + setByMove + " FROM " + d.joined + `
 	AND status IS NOT DISTINCT FROM was_status AND decision = was_decision
 RETURNING transaction_id`, values

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
 // column is one column of rows that are written in one statement.
@@ -19,6 +21,8 @@ type column struct {
 	// element is the type in PostgreSQL of what is in array, and term how an
 	// element becomes the column's value.
 	element, term string
+	// shared columns have one value for all rows: single, and no array.
+	shared bool
 }
 
 // relation is rows that are written in one statement: as arrays to PostgreSQL, so
@@ -46,6 +50,18 @@ func first[V any](values []V) *V {
 		return nil
 	}
 	return &values[0]
+}
+
+// shared is a column that has one value for all rows of a statement to PostgreSQL.
+func shared[V any](name, element string, value V) column {
+	return column{name: name, single: &value, element: element, term: "%s", shared: true}
+}
+
+// sharedDate is shared of a day.
+func sharedDate(name string, day tranid.Date) column {
+	c := shared(name, "text", day.String())
+	c.term = "CAST(%s AS date)"
+	return c
 }
 
 func texts[R any](name string, rows []R, of func(row *R) string) column {
@@ -106,22 +122,32 @@ func (r *relation) arrays() (text string, values []any) {
 	if r.count == 1 {
 		return r.one()
 	}
-	terms, arrays := make([]string, len(r.columns)), make([]string, len(r.columns))
-	values = make([]any, len(r.columns))
-	for i, c := range r.columns {
-		terms[i] = fmt.Sprintf(c.term, c.name)
-		arrays[i] = "(SELECT CAST(? AS " + c.element + "[]))"
-		values[i] = c.array
+	var terms, names, arrays []string
+	var alike, various []any
+	for _, c := range r.columns {
+		if c.shared {
+			terms = append(terms, c.cast()+" AS "+c.name)
+			alike = append(alike, c.single)
+			continue
+		}
+		terms = append(terms, fmt.Sprintf(c.term, c.name)+" AS "+c.name)
+		names = append(names, c.name)
+		arrays = append(arrays, "(SELECT CAST(? AS "+c.element+"[]))")
+		various = append(various, c.array)
 	}
-	return "SELECT " + strings.Join(terms, ", ") + " FROM unnest(" + strings.Join(arrays, ", ") + ") AS given (" + r.names() + ")", values
+	return "SELECT " + strings.Join(terms, ", ") + " FROM unnest(" + strings.Join(arrays, ", ") +
+		") AS given (" + strings.Join(names, ", ") + ")", append(alike, various...)
 }
+
+// cast is the column's value as one parameter.
+func (c *column) cast() string { return fmt.Sprintf(c.term, "CAST(? AS "+c.element+")") }
 
 // one is a single row as a SELECT, without arrays.
 func (r *relation) one() (text string, values []any) {
 	terms := make([]string, len(r.columns))
 	values = make([]any, len(r.columns))
 	for i, c := range r.columns {
-		terms[i] = fmt.Sprintf(c.term, "CAST(? AS "+c.element+")") + " AS " + c.name
+		terms[i] = c.cast() + " AS " + c.name
 		values[i] = c.single
 	}
 	return "SELECT " + strings.Join(terms, ", "), values

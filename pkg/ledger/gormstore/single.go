@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -58,15 +57,20 @@ func isRefused(err error) bool {
 // them.
 func (s *Store) plainIntents(ctx context.Context, batch []*ledger.Intent) ([]reply[ledger.Admission], error) {
 	first, _ := sortOut(batch)
-	if !s.dialect.arrays || len(first) < len(batch) {
+	if !s.dialect.arrays || len(first) < len(batch) || !areAlike(first) {
 		return nil, errNotPlain
 	}
-	text, values, err := s.dialect.intents(first)
-	if err != nil {
-		return nil, err
+	rows := make(map[tranid.ID]*ledger.Transaction, len(first))
+	for _, in := range first {
+		t, err := in.Row(in.RequestedAt) // the statement knows better when it is abandoned
+		if err != nil {
+			return nil, err
+		}
+		rows[in.ID] = &t
 	}
+	text, values := s.dialect.intents(first, rows)
 	bound := make(map[tranid.ID]time.Time, len(first))
-	err = s.single(ctx, func(db *gorm.DB) error {
+	err := s.single(ctx, func(db *gorm.DB) error {
 		clear(bound)
 		var id string
 		var at instant
@@ -84,58 +88,82 @@ func (s *Store) plainIntents(ctx context.Context, batch []*ledger.Intent) ([]rep
 		if !ok { // the key is bound
 			continue
 		}
-		t, err := in.Row(now)
-		if err != nil {
-			return nil, err
-		}
-		s.requested.remember(t)
-		replies[i] = reply[ledger.Admission]{answer: ledger.Admission{Transaction: t, Created: true}}
+		t := rows[in.ID]
+		t.AdoptAt = ledger.Moment(now.Add(in.AdoptAfter))
+		s.requested.remember(*t)
+		replies[i] = reply[ledger.Admission]{answer: ledger.Admission{Transaction: *t, Created: true}}
 	}
 	return replies, nil
 }
 
+// areAlike reports whether intents differ in nothing that one statement has but
+// once: around midnight they may.
+func areAlike(ins []*ledger.Intent) bool {
+	first := ins[0]
+	return !slices.ContainsFunc(ins, func(in *ledger.Intent) bool {
+		return in.ID.Date() != first.ID.Date() || in.KeyLife != first.KeyLife || in.AdoptAfter != first.AdoptAfter ||
+			in.By.Name != first.By.Name || in.By.Instance != first.By.Instance
+	})
+}
+
 // intents is the statement of plainIntents. Keys are bound first, in the order of
 // the intents, then orders are taken, in theirs. A row whose order another has
-// would have no status, so that the statement fails.
-func (d *dialect) intents(ins []*ledger.Intent) (text string, values []any, err error) {
-	rows := make([]transactionRow, len(ins))
-	for i, in := range ins {
-		t, err := in.Row(in.RequestedAt)
-		if err != nil {
-			return "", nil, err
-		}
-		rows[i] = *newTransactionRow(&t)
+// would have no status, so that the statement fails. What an intent has always is
+// in the text.
+func (d *dialect) intents(ins []*ledger.Intent, rows map[tranid.ID]*ledger.Transaction) (text string, values []any) {
+	row, columns := rows[ins[0].ID], intentColumns(ins, rows)
+	bought := slices.ContainsFunc(ins, func(in *ledger.Intent) bool { return in.Order != "" })
+	guarded, joined, order, status := "", "", "''", "'"+row.Status.String()+"'"
+	if bought {
+		columns = append(columns, texts("order_id", ins, func(in **ledger.Intent) string { return string((*in).Order) }))
+		guarded, joined, order = guardedByOrder, " LEFT JOIN guarded ON transaction_id = guarded_id", "order_id"
+		status = "CASE WHEN order_id = '' OR guarded_id IS NOT NULL THEN " + status + " END"
 	}
-	type intent = *ledger.Intent
-	columns := append(rowColumns(rows),
-		plain("fingerprint", "bytea", ins, func(in *intent) []byte { return (*in).Fingerprint[:] }),
-		plain("key_life", "bigint", ins, func(in *intent) int64 { return (*in).KeyLife.Microseconds() }),
-		plain("adopt_after", "bigint", ins, func(in *intent) int64 { return (*in).AdoptAfter.Microseconds() }),
-		texts("actor", ins, func(in *intent) string { return (*in).By.Name }),
-		texts("instance", ins, func(in *intent) string { return (*in).By.Instance }),
-	)
 	head, values := d.given(&relation{count: len(ins), columns: columns})
-	into := (&relation{columns: rowColumns(nil)}).names()
-	from := strings.Replace(into, "adopt_at", "bound_at + adopt_after * interval '1 microsecond'", 1)
-	guarded, joined := "", ""
-	if slices.ContainsFunc(ins, func(in intent) bool { return in.Order != "" }) {
-		guarded, joined = guardedByOrder, " LEFT JOIN guarded ON transaction_id = guarded_id"
-		from = strings.Replace(from, "status", "CASE WHEN order_id = '' OR guarded_id IS NOT NULL THEN status END", 1)
-	}
 	return head + `, bound AS (
 	INSERT INTO idempotency_keys (client_id, idempotency_key, fingerprint, business_date, transaction_id, created_at, expires_at)
 	SELECT client_id, idempotency_key, fingerprint, business_date, transaction_id,
 		clock_timestamp(), clock_timestamp() + key_life * interval '1 microsecond' FROM given
-	ON CONFLICT (client_id, idempotency_key) DO NOTHING RETURNING transaction_id AS bound_id, created_at AS bound_at
+	ON CONFLICT (client_id, idempotency_key) DO NOTHING
+	RETURNING transaction_id AS bound_id, created_at AS bound_at
 )` + guarded + `, stored AS (
-	INSERT INTO transactions (` + into + `)
-	SELECT ` + from + ` FROM given JOIN bound ON transaction_id = bound_id` + joined + `
+	INSERT INTO transactions (business_date, transaction_id, kind, status, evidence, resolution_method, resolution_policy, decision,
+		needs_review, client_id, idempotency_key, order_id, account_masked, account_hash, amount, response_code, response_message,
+		approval_number, reason, elapsed_us, requested_at, adopt_at, resolve_attempts, not_found, asked, correlation_id, trace_id)
+	SELECT business_date, transaction_id, '` + row.Kind.String() + `', ` + status + `, '', '', resolution_policy, '',
+		false, client_id, idempotency_key, ` + order + `, account_masked, account_hash, amount, '', '',
+		'', '', 0, requested_at, bound_at + adopt_after * interval '1 microsecond', 0, 0, false, correlation_id, trace_id
+	FROM given JOIN bound ON transaction_id = bound_id` + joined + `
 ), noted AS (
 	INSERT INTO transaction_events (business_date, transaction_id, at, from_status, to_status, evidence, actor, instance, detail, trace_id)
-	SELECT business_date, transaction_id, bound_at, '', status, '', actor, instance, '', trace_id
+	SELECT business_date, transaction_id, bound_at, '', '` + row.Status.String() + `', '', actor, instance, '', trace_id
 	FROM given JOIN bound ON transaction_id = bound_id
 )
-SELECT bound_id, bound_at FROM bound`, values, nil
+SELECT bound_id, bound_at FROM bound`, values
+}
+
+// intentColumns are what an intent has that another may not have.
+func intentColumns(ins []*ledger.Intent, rows map[tranid.ID]*ledger.Transaction) []column {
+	type intent = *ledger.Intent
+	first := ins[0]
+	return []column{
+		texts("transaction_id", ins, func(in *intent) string { return string((*in).ID) }),
+		texts("client_id", ins, func(in *intent) string { return string((*in).Client) }),
+		texts("idempotency_key", ins, func(in *intent) string { return string((*in).Key) }),
+		plain("fingerprint", "bytea", ins, func(in *intent) []byte { return (*in).Fingerprint[:] }),
+		texts("resolution_policy", ins, func(in *intent) string { return (*in).Policy.String() }),
+		texts("account_masked", ins, func(in *intent) string { return (*in).AccountMasked }),
+		plain("account_hash", "bytea", ins, func(in *intent) []byte { return (*in).AccountHash[:] }),
+		plain("amount", "bigint", ins, func(in *intent) int64 { return int64((*in).Amount) }),
+		plain("requested_at", "timestamptz", ins, func(in *intent) time.Time { return rows[(*in).ID].RequestedAt }),
+		texts("correlation_id", ins, func(in *intent) string { return (*in).CorrelationID }),
+		texts("trace_id", ins, func(in *intent) string { return (*in).By.TraceID }),
+		sharedDate("business_date", first.ID.Date()),
+		shared("key_life", "bigint", first.KeyLife.Microseconds()),
+		shared("adopt_after", "bigint", first.AdoptAfter.Microseconds()),
+		shared("actor", "text", first.By.Name),
+		shared("instance", "text", first.By.Instance),
+	}
 }
 
 // guardedByOrder is the part of intents that takes orders.
@@ -167,7 +195,7 @@ func (s *Store) plainOutcomes(ctx context.Context, batch []*ledger.Change) ([]re
 	maps.Copy(made, known)
 	outcomes := make([]*outcome, 0, len(made))
 	for _, o := range made {
-		if o.before.Status != ledger.StatusRequested || o.after.Order != "" && o.after.FreesOrder() {
+		if o.before.Status != ledger.StatusRequested || len(outcomes) > 0 && !o.isLike(outcomes[0]) || o.after.Order != "" && o.after.FreesOrder() {
 			return nil, errNotPlain
 		}
 		outcomes = append(outcomes, o)
@@ -207,21 +235,23 @@ func (s *Store) prepareKnown(changes map[tranid.ID]*ledger.Change) map[tranid.ID
 	return known
 }
 
+// isLike reports whether two outcomes differ in nothing that one statement has but
+// once.
+func (o *outcome) isLike(other *outcome) bool {
+	return o.before.ID.Date() == other.before.ID.Date() &&
+		o.event.By.Name == other.event.By.Name && o.event.By.Instance == other.event.By.Instance
+}
+
 // storePlain is the statement of plainOutcomes.
 func (s *Store) storePlain(ctx context.Context, made map[tranid.ID]*outcome, outcomes []*outcome) error {
 	sortOutcomes(outcomes)
-	head, where, values := s.dialect.updateOf(outcomes, []column{
-		instants("event_at", outcomes, func(o **outcome) instant { return instant{at: (*o).event.At} }),
-		texts("event_actor", outcomes, func(o **outcome) string { return (*o).event.By.Name }),
-		texts("event_instance", outcomes, func(o **outcome) string { return (*o).event.By.Instance }),
-		texts("event_detail", outcomes, func(o **outcome) string { return (*o).event.Detail }),
-		texts("event_trace", outcomes, func(o **outcome) string { return (*o).event.By.TraceID }),
-	})
+	head, update, values := s.dialect.movedOf(outcomes)
 	text := head + `, moved AS (
-	` + where + ` AS moved_id
+	` + update + ` AS moved_id
 ), noted AS (
 	INSERT INTO transaction_events (business_date, transaction_id, at, from_status, to_status, evidence, actor, instance, detail, trace_id)
-	SELECT at_date, at_id, COALESCE(event_at, clock_timestamp()), was_status, new_status, new_evidence, event_actor, event_instance, event_detail, event_trace
+	SELECT at_date, at_id, COALESCE(event_at, clock_timestamp()), '` + ledger.StatusRequested.String() + `', new_status, new_evidence,
+		event_actor, event_instance, event_detail, event_trace
 	FROM given JOIN moved ON at_id = moved_id
 )
 SELECT moved_id FROM moved`
@@ -233,6 +263,42 @@ SELECT moved_id FROM moved`
 		return errNotPlain
 	}
 	return err
+}
+
+// movedOf is the update of rows that are REQUESTED, whatever they become, if they
+// still are, which returns the IDs of those that were.
+func (d *dialect) movedOf(outcomes []*outcome) (head, update string, values []any) {
+	type move = *outcome
+	first := outcomes[0]
+	for _, o := range outcomes {
+		o.stored = false
+	}
+	head, values = d.given(&relation{count: len(outcomes), columns: []column{
+		texts("at_id", outcomes, func(o *move) string { return string((*o).after.ID) }),
+		texts("new_status", outcomes, func(o *move) string { return (*o).after.Status.String() }),
+		texts("new_evidence", outcomes, func(o *move) string { return (*o).after.Evidence.String() }),
+		plain("new_review", "boolean", outcomes, func(o *move) bool { return (*o).after.NeedsReview }),
+		texts("new_code", outcomes, func(o *move) string { return (*o).after.Answer.Code }),
+		texts("new_message", outcomes, func(o *move) string { return (*o).after.Answer.Message }),
+		texts("new_approval", outcomes, func(o *move) string { return (*o).after.Answer.Approval }),
+		texts("new_reason", outcomes, func(o *move) string { return (*o).after.Reason }),
+		plain("new_elapsed", "bigint", outcomes, func(o *move) int64 { return (*o).after.Elapsed.Microseconds() }),
+		instants("new_sent_at", outcomes, func(o *move) instant { return instant{at: (*o).after.SentAt} }),
+		instants("new_responded_at", outcomes, func(o *move) instant { return instant{at: (*o).after.RespondedAt} }),
+		instants("new_resolve_at", outcomes, func(o *move) instant { return instant{at: (*o).after.NextResolveAt} }),
+		instants("event_at", outcomes, func(o *move) instant { return instant{at: (*o).event.At} }),
+		texts("event_detail", outcomes, func(o *move) string { return (*o).event.Detail }),
+		texts("event_trace", outcomes, func(o *move) string { return (*o).event.By.TraceID }),
+		sharedDate("at_date", first.after.ID.Date()),
+		shared("event_actor", "text", first.event.By.Name),
+		shared("event_instance", "text", first.event.By.Instance),
+	}})
+	return head, `UPDATE transactions SET status = new_status, evidence = new_evidence, needs_review = new_review,
+		response_code = new_code, response_message = new_message, approval_number = new_approval, reason = new_reason,
+		elapsed_us = new_elapsed, sent_at = new_sent_at, responded_at = new_responded_at, next_resolve_at = new_resolve_at
+	FROM ` + d.joined + `
+		AND status IS NOT DISTINCT FROM '` + ledger.StatusRequested.String() + `'
+	RETURNING transaction_id`, values
 }
 
 // recordPlain is recordMany in one statement.
