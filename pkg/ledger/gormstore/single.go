@@ -300,38 +300,3 @@ func (d *dialect) movedOf(outcomes []*outcome) (head, update string, values []an
 		AND status IS NOT DISTINCT FROM '` + ledger.StatusRequested.String() + `'
 	RETURNING transaction_id`, values
 }
-
-// recordPlain is recordMany in one statement.
-func (s *Store) recordPlain(ctx context.Context, given []ledger.Transaction, by ledger.Actor) error {
-	if len(given) == 0 {
-		return nil
-	}
-	now, err := s.readClock(s.db.WithContext(ctx))
-	if err != nil {
-		return &beginError{cause: err} // it was read, and no more
-	}
-	rows, events, err := endedRows(given, by, now)
-	if err != nil {
-		return err
-	}
-	into := (&relation{columns: rowColumns(nil)}).names()
-	head, values := s.dialect.given(&relation{count: len(rows), columns: append(rowColumns(rows),
-		instants("event_at", events, func(e *eventRow) instant { return e.At }),
-		texts("event_actor", events, func(e *eventRow) string { return e.Actor }),
-		texts("event_instance", events, func(e *eventRow) string { return e.Instance }),
-		texts("event_detail", events, func(e *eventRow) string { return e.Detail }),
-		texts("event_trace", events, func(e *eventRow) string { return e.TraceID }),
-	)})
-	err = s.single(ctx, func(db *gorm.DB) error {
-		return db.Exec(head+`, stored AS (
-	INSERT INTO transactions (`+into+`) SELECT `+into+` FROM given
-)
-INSERT INTO transaction_events (business_date, transaction_id, at, from_status, to_status, evidence, actor, instance, detail, trace_id)
-SELECT business_date, transaction_id, event_at, '', status, evidence, event_actor, event_instance, event_detail, event_trace
-FROM given`, values...).Error
-	})
-	if errors.Is(err, gorm.ErrDuplicatedKey) {
-		return ledger.ErrDuplicateID
-	}
-	return err
-}
