@@ -179,20 +179,47 @@ func TestRules_WhatIsNotScrapedIsDown(t *testing.T) {
 	}
 }
 
+// An open circuit tries the core again and again, and is half-open meanwhile.
+func TestRules_ACircuitThatTriesInVainIsOpenAndOneThatRecoversIsNot(t *testing.T) {
+	rule := rules(t)["GwanmunCircuitOpen"]
+	for samples, pages := range map[string]bool{
+		strings.Repeat("1 1 2 ", 40): true, strings.Repeat("1 1 2 2 ", 30): true,
+		"0 0 1 1 2 " + strings.Repeat("0 ", 115): false, "1 1 " + strings.Repeat("2 ", 118): false,
+	} {
+		const every = 5 * time.Second
+		var speaking, longest time.Duration
+		for at := time.Duration(0); at < 120*every; at += every {
+			speaking += every
+			if !speaksAt(t, rule.Expr, "load 5s\n  gwanmun_circuit_state{circuit=\"core-request\"} "+samples+"\n", time.Unix(0, 0).Add(at)) {
+				speaking = 0
+			}
+			longest = max(longest, speaking)
+		}
+		if got := longest > time.Duration(rule.For); got != pages {
+			t.Errorf("%s: speaks for %s, and pages: %t", samples, longest, got)
+		}
+	}
+}
+
 // speaks reports whether an expression has a value after a hundred samples of the
 // series, one every 15 seconds.
 func speaks(t *testing.T, expr, series string) bool {
 	t.Helper()
+	return speaksAt(t, expr, "load 15s\n  "+series+"\n", time.Unix(100*15, 0))
+}
+
+func speaksAt(t *testing.T, expr, load string, at time.Time) bool {
+	t.Helper()
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1 << 16, Timeout: 10 * time.Second, Parser: parser.NewParser(parser.Options{})})
-	storage := promqltest.LoadedStorage(t, "load 15s\n  "+series+"\n")
-	query, err := engine.NewInstantQuery(t.Context(), storage, nil, expr, time.Unix(100*15, 0))
+	storage := promqltest.LoadedStorage(t, load)
+	query, err := engine.NewInstantQuery(t.Context(), storage, nil, expr, at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer query.Close()
 	vector, err := query.Exec(t.Context()).Vector()
 	if err != nil {
-		t.Fatalf("%s of %s: %v", expr, series, err)
+		t.Fatalf("%s of %s: %v", expr, load, err)
 	}
 	return len(vector) > 0
 }
