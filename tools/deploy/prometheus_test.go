@@ -179,6 +179,20 @@ func TestRules_WhatIsNotScrapedIsDown(t *testing.T) {
 	}
 }
 
+func TestRules_WhatANewInstanceCountsBeforeItIsScrapedIsSeen(t *testing.T) {
+	all := rules(t)
+	for alert, counter := range map[string]string{
+		"GwanmunGhost": "gwanmun_ghost_total", "GwanmunLedgerDropped": "gwanmun_ledger_dropped_total", "GwanmunPanic": "gwanmun_panics_total",
+	} {
+		if !speaks(t, all[alert].Expr, counter+`{instance="new"} _x90 1x10`) {
+			t.Errorf("%s does not see it", alert)
+		}
+		if speaks(t, all[alert].Expr, counter+`{instance="new"} _x90 0x10`) {
+			t.Errorf("%s speaks of nothing", alert)
+		}
+	}
+}
+
 // An open circuit tries the core again and again, and is half-open meanwhile.
 func TestRules_ACircuitThatTriesInVainIsOpenAndOneThatRecoversIsNot(t *testing.T) {
 	rule := rules(t)["GwanmunCircuitOpen"]
