@@ -51,7 +51,8 @@ func batching(wanted float64) goal {
 // allows the base against itself.
 const noise = 0.1
 
-// comparisons are all that are made.
+// comparisons are all that are made. What is wanted is wanted against GORM as it
+// comes; the tuned service shows how much of that is GORM's transactions.
 var comparisons = []comparison{
 	{
 		name: "payment-1", what: "payment / naive", base: naive, subject: product, callers: 1, op: pay,
@@ -65,6 +66,9 @@ var comparisons = []comparison{
 		name: "payment-256", what: "payment / naive", base: naive, subject: product, callers: 256, op: pay,
 		goals: []goal{speed(6, 3), p99(0.15, 0.35), batching(25)},
 	},
+	{name: "tuned-1", what: "payment / naive, tuned", base: naiveTuned, subject: product, callers: 1, op: pay},
+	{name: "tuned-64", what: "payment / naive, tuned", base: naiveTuned, subject: product, callers: 64, op: pay},
+	{name: "tuned-256", what: "payment / naive, tuned", base: naiveTuned, subject: product, callers: 256, op: pay},
 	{
 		name: "inquiry-64", what: "inquiry with its row / bare bridge", base: bridge, subject: product, callers: 64, op: ask,
 		goals: []goal{speed(0.8, 0.5)},

@@ -22,6 +22,7 @@ import (
 const (
 	product       = "product"
 	naive         = "naive"
+	naiveTuned    = "naive-tuned"
 	bridge        = "bridge"
 	productSQLite = "product-sqlite"
 	naiveSQLite   = "naive-sqlite"
@@ -148,6 +149,8 @@ func (h *house) service(name, dsn string) (*child.Process, error) {
 			append(common, "--admin-addr=127.0.0.1:0", "--ledger-dsn="+dsn, "--hash-key="+hashKey)...)
 	case naive, naiveSQLite:
 		return h.start(name, filepath.Join(h.cfg.Reference, "naive"), append(common, "--dsn="+dsn)...)
+	case naiveTuned:
+		return h.start(name, filepath.Join(h.cfg.Reference, "naive"), append(common, "--dsn="+dsn, "--tuned")...)
 	case bridge:
 		return h.start(name, filepath.Join(h.cfg.Reference, "bridge"), common...)
 	default:
@@ -158,7 +161,7 @@ func (h *house) service(name, dsn string) (*child.Process, error) {
 // book makes the database of a side, and how it is read.
 func (h *house) book(ctx context.Context, s *side) (dsn string, err error) {
 	switch s.name {
-	case product, naive:
+	case product, naive, naiveTuned:
 		if err := h.needPostgres(ctx); err != nil {
 			return "", err
 		}

@@ -5,7 +5,8 @@
 //
 // It is no straw man: it has the product's limits on connections, its codec and
 // its pooled connections to the core, a pool of database connections as large as
-// the product's, no transaction around its single statements, and fewer indexes.
+// the product's, and fewer indexes. GORM is as it comes, with a transaction around
+// each statement; with --tuned it has none.
 //
 // What it leaves out, and thereby saves: the history of a payment (events),
 // constraints, whatever else a caller may ask (lists, watching, replays: a key
@@ -32,6 +33,7 @@ type config struct {
 	GRPCAddr string `default:"127.0.0.1:0" help:"Where to serve gRPC; port 0 takes a free one." name:"grpc-addr" type:"hostport"`
 	CoreAddr string `required:"" help:"Where the core listens for telegrams." name:"core-addr" type:"hostport"`
 	DSN      string `required:"" help:"The database: sqlite:PATH or postgres://..." name:"dsn"`
+	Tuned    bool   `help:"No transaction around a single statement." name:"tuned"`
 	MaxConns int    `default:"16" help:"Connections to the database at most." name:"max-conns"`
 }
 
@@ -45,7 +47,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	logger := telemetry.NewLogger(os.Stderr, 0, "naive")
-	b, err := openBook(ctx, cfg.DSN, cfg.MaxConns)
+	b, err := openBook(ctx, cfg.DSN, cfg.MaxConns, cfg.Tuned)
 	if err != nil {
 		return err
 	}

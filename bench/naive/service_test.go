@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
 // open is a service on a new book, whose core answers unless it is dead.
-func open(t *testing.T, dsn string, dead bool) *service {
+func open(t *testing.T, dsn string, dead, tuned bool) *service {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,7 +35,7 @@ func open(t *testing.T, dsn string, dead bool) *service {
 		cancel()
 	}
 	go func() { served <- instant.Serve(ctx, listener) }()
-	b, err := openBook(t.Context(), dsn, 4)
+	b, err := openBook(t.Context(), dsn, 4, tuned)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +51,14 @@ func open(t *testing.T, dsn string, dead bool) *service {
 	return &service{book: b, core: core, logger: slog.New(slog.DiscardHandler)}
 }
 
-// onBoth runs a test over both databases.
-func onBoth(t *testing.T, test func(t *testing.T, dsn string)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db")) })
-	t.Run("postgresql", func(t *testing.T) { test(t, postgrestest.DSN(t)) })
+// onBoth runs a test over both databases, and with GORM as it comes and tuned.
+func onBoth(t *testing.T, test func(t *testing.T, dsn string, tuned bool)) {
+	for _, tuned := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sqlite, tuned %t", tuned), func(t *testing.T) {
+			test(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"), tuned)
+		})
+		t.Run(fmt.Sprintf("postgresql, tuned %t", tuned), func(t *testing.T) { test(t, postgrestest.DSN(t), tuned) })
+	}
 }
 
 func request(key string) *paymentv1.CreatePaymentRequest {
@@ -71,8 +75,8 @@ func (s *service) rows(t *testing.T, state string) (n int64) {
 }
 
 func TestCreatePayment_EachHasItsRow(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
-		s := open(t, dsn, false)
+	onBoth(t, func(t *testing.T, dsn string, tuned bool) {
+		s := open(t, dsn, false, tuned)
 		const callers, each = 8, 5
 		var calling sync.WaitGroup
 		for caller := range callers {
@@ -93,8 +97,8 @@ func TestCreatePayment_EachHasItsRow(t *testing.T) {
 }
 
 func TestCreatePayment_KeyIsUsedOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
-		s := open(t, dsn, false)
+	onBoth(t, func(t *testing.T, dsn string, tuned bool) {
+		s := open(t, dsn, false, tuned)
 		for _, want := range []codes.Code{codes.OK, codes.AlreadyExists} {
 			if _, err := s.CreatePayment(t.Context(), request("key")); status.Code(err) != want {
 				t.Errorf("error %v, want %s", err, want)
@@ -107,7 +111,7 @@ func TestCreatePayment_KeyIsUsedOnce(t *testing.T) {
 }
 
 func TestCreatePayment_DeadCoreLeavesItUnknown(t *testing.T) {
-	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"), true)
+	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"), true, false)
 	if _, err := s.CreatePayment(t.Context(), request("key")); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("error %v", err)
 	}
@@ -117,7 +121,7 @@ func TestCreatePayment_DeadCoreLeavesItUnknown(t *testing.T) {
 }
 
 func TestCreatePayment_RefusesWhatIsOutOfBounds(t *testing.T) {
-	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"), false)
+	s := open(t, "sqlite:"+filepath.Join(t.TempDir(), "book.db"), false, false)
 	for name, change := range map[string]func(*paymentv1.CreatePaymentRequest){
 		"no key":     func(r *paymentv1.CreatePaymentRequest) { r.IdempotencyKey = "" },
 		"no account": func(r *paymentv1.CreatePaymentRequest) { r.AccountNumber = "x" },
