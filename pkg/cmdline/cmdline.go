@@ -102,6 +102,9 @@ func Parse(name, version, description string, args []string, cfg any, vars map[s
 		return fmt.Errorf("declare the flags of %s: %w", name, err)
 	}
 	_, err = parser.Parse(args)
+	if err == nil {
+		err = checkDSNs(reflect.ValueOf(cfg).Elem(), "")
+	}
 	switch {
 	case err == nil:
 		return nil

@@ -3,7 +3,6 @@ package cmdline
 import (
 	"context"
 	"log/slog"
-	"net/url"
 	"os"
 	"reflect"
 	"regexp"
@@ -122,30 +121,4 @@ func showText(text, how string) string {
 		}
 	}
 	return hidden
-}
-
-// showDSN is a DSN without any password that is in it: before the host, or in
-// the query. What cannot be read is not shown.
-func showDSN(dsn string) string {
-	if strings.HasPrefix(dsn, "sqlite:") {
-		return dsn
-	}
-	u, err := url.Parse(dsn)
-	if err != nil || u.Scheme == "" || u.Opaque != "" {
-		return hidden
-	}
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return hidden
-	}
-	if u.User != nil {
-		u.User = url.User(u.User.Username())
-	}
-	for name := range query {
-		if strings.Contains(strings.ToLower(name), "pass") {
-			query.Del(name)
-		}
-	}
-	u.RawQuery, u.Fragment, u.RawFragment = query.Encode(), "", ""
-	return u.String()
 }

@@ -3,6 +3,7 @@ package cmdline_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -150,6 +151,26 @@ func TestStarting_NamesVariablesThatNoSettingReads(t *testing.T) {
 	} {
 		if strings.Contains(warned, name) != named {
 			t.Errorf("%s is named: %t, in %s", name, !named, warned)
+		}
+	}
+}
+
+func TestParse_AnAtTooManyInADSNIsAUsageErrorThatDoesNotRepeatIt(t *testing.T) {
+	var cfg struct {
+		Ledger struct {
+			DSN string `name:"ledger-dsn" shown:"dsn" default:"sqlite:var/ledger.db" help:"The book."`
+		} `embed:""`
+	}
+	for dsn, wrong := range map[string]bool{
+		"postgres://u:half@secret5150@db:5432/book": true, "postgres://u:half@secret/5150@db/book": true, "postgres://u:half#@secret5150@db/book": true,
+		"postgres://u:half%40secret5150@db:5432/book": false, "postgres://u@db/book?password=half@secret5150@": false, "sqlite:var/a@b@c.db": false,
+	} {
+		err := cmdline.Parse("payment", "v1", "", []string{"--ledger-dsn=" + dsn}, &cfg, nil, io.Discard)
+		if (err != nil) != wrong || wrong && (cmdline.ExitCode(err) != 2 || !strings.HasPrefix(err.Error(), "--ledger-dsn: ")) {
+			t.Errorf("%s: %v", dsn, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "5150") {
+			t.Errorf("it tells the password: %v", err)
 		}
 	}
 }
