@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gwanmun/gwanmun/bench/child"
 	"github.com/gwanmun/gwanmun/bench/machine"
 	"github.com/gwanmun/gwanmun/pkg/ledger"
 	"github.com/gwanmun/gwanmun/pkg/ledger/gormstore"
@@ -23,12 +22,8 @@ import (
 const (
 	// maxRows bounds --rows.
 	maxRows = 1_000_000
-	// drainsWithin is how long a backlog may take, stopsWithin how long the
-	// reconciler may take to stop.
+	// drainsWithin is how long a backlog may take.
 	drainsWithin = 10 * time.Minute
-	stopsWithin  = 20 * time.Second
-	// lookEvery is how often the core is asked how far it is.
-	lookEvery = 20 * time.Millisecond
 	// writers is how many payments are written at once before a drain.
 	writers = 128
 	// exchangesPerRow: a status inquiry and a net cancel.
@@ -141,47 +136,35 @@ func (d *drain) once(ctx context.Context) (perSecond float64, used cpus, err err
 	if err != nil {
 		return 0, cpus{}, err
 	}
-	log, err := os.OpenFile(d.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return 0, cpus{}, fmt.Errorf("open the reconciler's log: %w", err)
-	}
-	defer func() { _ = log.Close() }() // the process has its own
 	//nolint:gosec // the binary is the caller's choice
-	reconciler := exec.CommandContext(ctx, d.cfg.Reconciler, "--ledger-dsn", d.book.dsn, "--hash-key", hashKey,
-		"--core-addr", d.core.addr, "--grpc-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")
-	reconciler.Stderr = log
-	reconciler.Cancel = func() error { return reconciler.Process.Signal(syscall.SIGTERM) }
-	reconciler.WaitDelay = stopsWithin
-	if err := reconciler.Start(); err != nil {
-		return 0, cpus{}, fmt.Errorf("start the reconciler: %w", err)
-	}
-	took, err := d.await(ctx)
-	own, errOwn := machine.CPU(reconciler.Process.Pid)
-	after, errDatabase := d.book.cpu()
-	err = errors.Join(err, errOwn, errDatabase, reconciler.Cancel(), reconciler.Wait())
+	command := exec.Command(d.cfg.Reconciler, "--ledger-dsn", d.book.dsn, "--hash-key", hashKey,
+		"--core-addr", d.core.addr, "--grpc-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0") //nolint:noctx // stopped by a signal
+	reconciler, err := child.Launch("the reconciler", d.log, command)
 	if err != nil {
-		said, _ := os.ReadFile(d.log) // what there is of it
-		return 0, cpus{}, fmt.Errorf("the reconciler: %w; the end of its log: %s", err, said[max(0, len(said)-1000):])
+		return 0, cpus{}, err
+	}
+	took, err := d.await(ctx, reconciler)
+	own, errOwn := machine.CPU(reconciler.PID())
+	after, errDatabase := d.book.cpu()
+	if err = errors.Join(err, errOwn, errDatabase, reconciler.Stop()); err != nil {
+		return 0, cpus{}, err
 	}
 	exchanges := time.Duration(exchangesPerRow * d.cfg.Rows)
 	return float64(exchanges) / took.Seconds(), cpus{own / exchanges, (after - before) / exchanges}, nil
 }
 
 // await waits until every row has had its exchanges.
-func (d *drain) await(ctx context.Context) (took time.Duration, err error) {
+func (d *drain) await(ctx context.Context, reconciler *child.Process) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, drainsWithin)
 	defer cancel()
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	for {
-		requests, took, err := d.core.tell(false)
-		if err != nil || requests >= int64(exchangesPerRow*d.cfg.Rows) {
-			return took, err
-		}
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-			return 0, fmt.Errorf("%d requests: %w", requests, context.Cause(ctx))
-		}
+	var requests int64
+	var failure error
+	err = reconciler.Await(ctx, func() bool {
+		requests, took, failure = d.core.tell(false)
+		return failure != nil || requests >= int64(exchangesPerRow*d.cfg.Rows)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("after %d requests: %w", requests, err)
 	}
+	return took, failure
 }

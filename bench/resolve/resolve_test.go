@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"io"
 	"strings"
 	"testing"
@@ -8,52 +9,44 @@ import (
 )
 
 // serving starts the core in this process, which takes so long to answer.
-func serving(t *testing.T, takes time.Duration) (addr string, tell func(string) string) {
+func serving(t *testing.T, takes time.Duration) *core {
 	t.Helper()
 	in, asks := io.Pipe()
 	out, says := io.Pipe()
 	ended := make(chan error, 1)
 	go func() { ended <- serveCore(t.Context(), takes, in, says) }()
-	read := func() string {
-		line := make([]byte, 100)
-		n, err := out.Read(line)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(string(line[:n]))
+	c := &core{takes: takes, in: asks, out: bufio.NewReader(out)}
+	addr, err := c.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
 	}
+	c.addr = strings.TrimSpace(addr)
 	t.Cleanup(func() {
 		_ = asks.Close()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	return read(), func(line string) string {
-		if _, err := io.WriteString(asks, line+"\n"); err != nil {
-			t.Fatal(err)
-		}
-		return read()
-	}
+	return c
 }
 
 func TestCore_TellsOfTheExchangesThatTheBaseMade(t *testing.T) {
-	addr, tell := serving(t, 0)
-	perSecond, err := base(t.Context(), addr, 10*time.Millisecond)
+	core := serving(t, 0)
+	perSecond, err := base(t.Context(), core.addr, 10*time.Millisecond)
 	if err != nil || perSecond <= 0 {
 		t.Fatalf("%v a second, error %v", perSecond, err)
 	}
-	if said := tell("true"); strings.HasPrefix(said, "0 ") {
-		t.Errorf("it tells of %q", said)
+	if n, took, err := core.tell(true); n == 0 || took <= 0 || err != nil {
+		t.Errorf("it tells of %d requests in %v, error %v", n, took, err)
 	}
-	if said := tell("false"); !strings.HasPrefix(said, "0 ") {
-		t.Errorf("after forgetting it tells of %q", said)
+	if n, _, err := core.tell(false); n != 0 || err != nil {
+		t.Errorf("after forgetting it tells of %d requests, error %v", n, err)
 	}
 }
 
 func TestCore_TakesAsLongToAnswerAsItIsTold(t *testing.T) {
 	const takes = 10 * time.Millisecond
-	addr, _ := serving(t, takes)
-	perSecond, err := base(t.Context(), addr, 10*takes)
+	perSecond, err := base(t.Context(), serving(t, takes).addr, 10*takes)
 	if most := connections / takes.Seconds(); err != nil || perSecond > 1.2*most { // the burst may catch one more of each
 		t.Errorf("%v a second, error %v; want at most %v", perSecond, err, most)
 	}
