@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// checkDSNs refuses a data source name with an @ too many. A driver takes what is
-// between the first and the second for the host, and the end of a password would
-// be looked up, and told by every error.
+// checkDSNs refuses a data source name with an @ too many, or behind a slash. A
+// driver takes what stands between two for the host, and what follows a slash for
+// the database, and every error would tell the end of a password.
 func checkDSNs(v reflect.Value, prefix string) error {
 	for i := range v.NumField() {
 		field, value := v.Type().Field(i), v.Field(i)
@@ -22,10 +22,11 @@ func checkDSNs(v reflect.Value, prefix string) error {
 		if field.Tag.Get("shown") != shownDSN {
 			continue
 		}
-		dsn := text(value)
-		before, _, _ := strings.Cut(dsn, "?")
-		if strings.Contains(before, "://") && strings.Count(before, "@") > 1 {
-			return fmt.Errorf("--%s: an @ in a name or a password is written %%40", prefix+flagName(field))
+		before, _, _ := strings.Cut(text(value), "?")
+		_, place, isURL := strings.Cut(before, "://")
+		authority, path, _ := strings.Cut(place, "/")
+		if isURL && (strings.Count(authority, "@") > 1 || strings.Contains(path, "@")) {
+			return fmt.Errorf("--%s: an @ in a name or a password is written %%40, and a / is %%2F", prefix+flagName(field))
 		}
 	}
 	return nil
