@@ -136,9 +136,9 @@ func (d *drain) once(ctx context.Context) (perSecond float64, used cpus, err err
 	if err != nil {
 		return 0, cpus{}, err
 	}
-	//nolint:gosec // the binary is the caller's choice
-	command := exec.Command(d.cfg.Reconciler, "--ledger-dsn", d.book.dsn, "--hash-key", hashKey,
-		"--core-addr", d.core.addr, "--grpc-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0") //nolint:noctx // stopped by a signal
+	// Not CommandContext: it is stopped by a signal. The binary is the caller's choice.
+	command := exec.Command(d.cfg.Reconciler, "--ledger-dsn", d.book.dsn, "--hash-key", hashKey, //nolint:gosec,noctx // see above
+		"--core-addr", d.core.addr, "--grpc-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")
 	reconciler, err := child.Launch("the reconciler", d.log, command)
 	if err != nil {
 		return 0, cpus{}, err
