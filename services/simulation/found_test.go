@@ -14,6 +14,7 @@ var found = []struct {
 	{"rows of a claim that took half its lease are not begun, whoever is free", 96, true},
 	{"rows of a claim that took half its lease are given back", 70, true},
 	{"a settlement that fails says so without what is random", 115, true},
+	{"an intent that a ledger held comes when all troubles are over", 41252, false},
 	{"an outage that ends with circuits open is the longest way to the end", 514, false},
 }
 

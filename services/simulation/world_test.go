@@ -285,12 +285,14 @@ func (w *world) calmDown() {
 }
 
 // settleDown waits until everything is final or in review, and no longer than that
-// may take (P4).
+// may take (P4). A row may come when all troubles are over: a ledger that was away
+// then does what it held.
 func (w *world) settleDown() {
 	h := &w.plan.house
 	bound := h.bound()
 	limits := map[tranid.ID]time.Time{}
-	for open := w.audit.Open(); len(open) > 0; open = w.audit.Open() {
+	begun := time.Now()
+	for open := w.audit.Open(); len(open) > 0 || time.Since(begun) < deadline; open = w.audit.Open() {
 		for id, due := range open {
 			limit, known := limits[id]
 			if !known {
