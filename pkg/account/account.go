@@ -34,7 +34,7 @@ const zeros = "00000000000000"
 var ErrNumber = errors.New("account number must be 1 to 14 digits 0-9")
 
 // Number is an account number. Every way in which Go prints, logs or marshals a
-// value shows it masked; AppendDigits, Hash and StandsIn alone see the digits. Two
+// value shows it masked; AppendDigits and Hash alone see the digits. Two
 // Numbers are == if they name the same account: leading zeros mean nothing.
 //
 // The zero Number is no account; it is not the all-zero account.
@@ -94,27 +94,6 @@ func (d *digester) digest(n Number) [sha256.Size]byte {
 	clear(d.digits[:])
 	d.mac.Sum(d.sum[:0])
 	return d.sum
-}
-
-// telling is how many significant digits a number has at least that is looked for
-// in a text: fewer occur there by chance.
-const telling = 7
-
-// StandsIn reports whether a text gives n away: whether the digits in it, with
-// whatever stands between them left out, hold those of n. A number of fewer than
-// seven significant digits is not looked for.
-func (n Number) StandsIn(text string) bool {
-	own := bytes.TrimLeft(n.AppendDigits(make([]byte, 0, MaxDigits)), "0")
-	if len(own) < telling || len(text) < len(own) {
-		return false
-	}
-	digits := make([]byte, 0, 64)
-	for i := range len(text) {
-		if text[i] >= '0' && text[i] <= '9' {
-			digits = append(digits, text[i])
-		}
-	}
-	return bytes.Contains(digits, own)
 }
 
 // Masked shows at most the first 6 and the last 4 significant digits, at most

@@ -276,22 +276,3 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
-
-func TestStandsIn_WhateverIsBetweenTheDigits(t *testing.T) {
-	for text, stands := range map[string]bool{
-		full: true, "pay-" + full + "-7": true, "00" + full: true, "order 123456-78-901234": true, "1.2.3.4.5.6.7.8.9.0.1.2.3.4": true,
-		"": false, "order-1": false, full[:13]: false, full[1:]: false, "12345679801234": false, "pay": false,
-	} {
-		if got := parse(t, full).StandsIn(text); got != stands {
-			t.Errorf("in %q: %v", text, got)
-		}
-	}
-	for number, stands := range map[string]bool{"7654321": true, "00000007654321": true, "654321": false, "0": false, "00000000000000": false} {
-		if got := parse(t, number).StandsIn("00000000000000-7654321-654321"); got != stands {
-			t.Errorf("the number %s: %v", number, got)
-		}
-	}
-	if (account.Number{}).StandsIn("1234567") {
-		t.Error("no account stands in a text")
-	}
-}

@@ -4,7 +4,6 @@ package grpcapi
 
 import (
 	"context"
-	"errors"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -39,9 +38,6 @@ func (p *paymentServer) CreatePayment(ctx context.Context, req *paymentv1.Create
 	if err != nil {
 		return nil, invalid("account_number", err)
 	}
-	if err := discreet(number, req); err != nil {
-		return nil, err
-	}
 	policy := ledger.PolicyNetCancel
 	if req.GetResolutionPolicy() == ledgerv1.ResolutionPolicy_RESOLUTION_POLICY_CONFIRM {
 		policy = ledger.PolicyConfirm
@@ -62,20 +58,6 @@ func (p *paymentServer) CreatePayment(ctx context.Context, req *paymentv1.Create
 		Transaction: ledgerpb.Transaction(&reply.Transaction), Replayed: reply.Replayed,
 	}, nil
 }
-
-// discreet refuses a payment whose key or order gives its account away: both are
-// stored, and shown, as they are.
-func discreet(number account.Number, req *paymentv1.CreatePaymentRequest) error {
-	switch {
-	case number.StandsIn(req.GetIdempotencyKey()):
-		return invalid("idempotency_key", errIndiscreet)
-	case number.StandsIn(req.GetOrderId()):
-		return invalid("order_id", errIndiscreet)
-	}
-	return nil
-}
-
-var errIndiscreet = errors.New("must not hold the account number")
 
 // GetPayment implements paymentv1.PaymentServiceServer.
 func (p *paymentServer) GetPayment(ctx context.Context, req *paymentv1.GetPaymentRequest) (*paymentv1.GetPaymentResponse, error) {

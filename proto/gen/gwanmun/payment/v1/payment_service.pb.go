@@ -30,8 +30,8 @@ const (
 type CreatePaymentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required: 1-64 of A-Z, a-z, 0-9, dot, underscore, colon and hyphen, unique
-	// to this payment. Case matters. It is stored and shown as it is, and must not
-	// hold the account number, whatever stands between its digits.
+	// to this payment. Case matters. It is stored and shown as it is: no place for
+	// an account number.
 	IdempotencyKey string `protobuf:"bytes,1,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Required: 1-14 digits. Leading zeros mean nothing: 123 and 0123 are one
 	// account.
@@ -42,8 +42,8 @@ type CreatePaymentRequest struct {
 	// order has at most one payment that is running, UNKNOWN or SUCCESS; another
 	// one is refused with ORDER_IN_DOUBT or ORDER_ALREADY_PAID and told of the
 	// first. After FAILED or CANCELED it can be paid again, with another key.
-	// Unset means that the payment is for no order. It must not hold the account
-	// number, either.
+	// Unset means that the payment is for no order. It is stored and shown as it is,
+	// too.
 	OrderId string `protobuf:"bytes,4,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
 	// Optional: what to do should the payment become UNKNOWN and turn out done.
 	// Unset means NET_CANCEL.
