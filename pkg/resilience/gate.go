@@ -17,7 +17,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -113,9 +112,7 @@ func (g *Gate) Exchange(ctx context.Context, call corelink.Call) corelink.Result
 // copy of a payment moves the money a second time.
 func (g *Gate) mutate(ctx context.Context, call corelink.Call) corelink.Result {
 	c := &course{gate: g, leg: &g.request, call: call}
-	_, c.refused = failsafe.With[verdict](newPolicy(c.guarded)).
-		WithContext(ctx).
-		Get(func() (verdict, error) { return c.attempt(ctx), nil })
+	_, c.refused = c.guarded(ctx)
 	return c.end()
 }
 
@@ -124,11 +121,10 @@ func (g *Gate) inquire(ctx context.Context, call corelink.Call) corelink.Result 
 		call.Deadline = deadline
 	}
 	c := &course{gate: g, leg: &g.query, call: call}
-	// The end that failsafe-go returns is not asked: when ctx has ended it is
-	// the context's error, whatever came back.
-	_, _ = failsafe.With[verdict](g.retry, newPolicy(c.repeated)).
-		WithContext(ctx).
-		Get(func() (verdict, error) { return c.attempt(ctx), nil })
+	v, refused := c.guarded(ctx)
+	if c.refused = refused; refused == nil && c.mayTryAgain(v) {
+		c.again(ctx)
+	}
 	return c.end()
 }
 

@@ -37,7 +37,7 @@ var circuitMutations = []mutation{
 	},
 	{
 		name: "panic counted as success", guard: "a permit is settled neutral by default",
-		edits: swap(policyFile, "		var v verdict\n		defer func() {", "		v := verdict{outcome: success}\n		defer func() {"),
+		edits: swap(policyFile, "	defer func() {\n		c.settle(p, v)\n", "	v.outcome = success\n	defer func() {\n		c.settle(p, v)\n"),
 		tests: some(resilience, "Panic"),
 	},
 	{
@@ -60,23 +60,23 @@ var circuitMutations = []mutation{
 	},
 	{
 		name: "ErrOpen instead of the last failure", guard: "the last real failure is returned",
-		edits: swap(policyFile, "			return refusal(c.result.Err)\n", "			c.result.Err = end.Error\n			return refusal(end.Error)\n"),
+		edits: swap(policyFile, "			return verdict{}, refused\n", "			c.result.Err = refused\n			return verdict{}, refused\n"),
 		tests: some(resilience, "Exchange"),
 	},
 	{
 		name: "refused second attempt taken for nothing sent", guard: "outcome from all attempts",
-		edits: swap(policyFile, "			return refusal(c.result.Err)\n", "			c.result.Sent, c.result.Err = corelink.SentNone, end.Error\n			return refusal(end.Error)\n"),
+		edits: swap(policyFile, "			return verdict{}, refused\n", "			c.result.Sent, c.result.Err = corelink.SentNone, refused\n			return verdict{}, refused\n"),
 		tests: some(resilience, "Exchange"),
 	},
 	{
 		name: "attempt begun with no time left", guard: "a second attempt is not started with no time left",
-		edits: swap(policyFile, "		if !c.now().Before(c.call.Deadline) {\n			return refusal(corelink.ErrNoTime)\n		}\n", ""),
+		edits: swap(policyFile, "	if !c.now().Before(c.call.Deadline) {\n		return verdict{}, corelink.ErrNoTime\n	}\n", ""),
 		tests: some(resilience, "Deadline"),
 	},
 	{
 		name: "payment retried", guard: "no retry of a payment",
-		edits: swap(gateFile, "failsafe.With[verdict](newPolicy(c.guarded)).",
-			"failsafe.With[verdict](g.retry, newPolicy(c.repeated))."),
+		edits: swap(gateFile, "	_, c.refused = c.guarded(ctx)\n	return c.end()\n",
+			"	var v verdict\n	if v, c.refused = c.guarded(ctx); c.refused == nil && c.mayTryAgain(v) {\n		c.again(ctx)\n	}\n	return c.end()\n"),
 		tests: some(resilience, "Mutation"),
 	},
 	{
