@@ -127,8 +127,12 @@ func TestSweep_IsBackToFewRowsWhenNetCancelsAreNotAnsweredAnyMore(t *testing.T) 
 		})
 		defer h.running(t)()
 		time.Sleep(5 * time.Second)
-		if limit := h.lanes[0].hand; limit.limit > limit.least {
-			t.Errorf("%d rows may be in hand, want %d", limit.limit, limit.least)
+		hand := h.lanes[0].hand
+		hand.mu.Lock()
+		limit := hand.limit
+		hand.mu.Unlock()
+		if limit > hand.least {
+			t.Errorf("%d rows may be in hand, want %d", limit, hand.least)
 		}
 		settledWithin(t, h.store, 5*time.Minute, ids...)
 	})

@@ -62,10 +62,13 @@ func (p *pass) run(ctx context.Context, until time.Time) error {
 	rows, stop := outlive(ctx, p.r.opts.StopGrace)
 	defer stop()
 	var crew sync.WaitGroup
-	for range p.lane.hand.most {
-		crew.Go(func() { p.work(rows) })
+	hire := func(workers int) {
+		for range workers {
+			crew.Go(func() { p.work(rows) })
+		}
 	}
-	err := p.dispatchAll(ctx, until)
+	hire(p.lane.hand.least)
+	err := p.dispatchAll(ctx, until, func() { hire(p.lane.hand.most - p.lane.hand.least) })
 	close(p.queue)
 	crew.Wait()
 	// Only now: a token may cover rows that were still being resolved.
@@ -73,17 +76,19 @@ func (p *pass) run(ctx context.Context, until time.Time) error {
 	return errors.Join(err, p.err)
 }
 
-// dispatchAll is dispatch, and others that claim as it does as long as workers find
-// no row: where there are many, no worker waits until the ledger has found some.
-func (p *pass) dispatchAll(ctx context.Context, until time.Time) error {
+// dispatchAll is dispatch and, where there are many rows, more workers, and others
+// that claim as it does as long as workers find no row: none waits until the ledger
+// has found some.
+func (p *pass) dispatchAll(ctx context.Context, until time.Time, hire func()) error {
 	ended, errs := make(chan struct{}), make([]error, claimsAtOnce)
 	var others sync.WaitGroup
-	assisted := sync.OnceFunc(func() {
+	many := sync.OnceFunc(func() {
+		hire()
 		for i := range claimsAtOnce - 1 {
 			others.Go(func() { errs[i] = guarded(func() error { return p.assist(ctx, until, ended) }) })
 		}
 	})
-	errs[claimsAtOnce-1] = guarded(func() error { return p.dispatch(ctx, until, assisted) })
+	errs[claimsAtOnce-1] = guarded(func() error { return p.dispatch(ctx, until, many) })
 	close(ended)
 	others.Wait()
 	return errors.Join(errs...)
