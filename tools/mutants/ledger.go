@@ -10,6 +10,7 @@ const (
 	memErrand   = "pkg/ledger/memstore/errand.go"
 	gormBatch   = "pkg/ledger/gormstore/intents.go"
 	gormMoves   = "pkg/ledger/gormstore/outcomes.go"
+	gormPlain   = "pkg/ledger/gormstore/single.go"
 
 	gormDecisions = "pkg/ledger/gormstore/decisions.go"
 
@@ -143,8 +144,33 @@ var ledgerMutations = []mutation{
 		tests: some(gormstore, "Plans_Made"), postgres: true,
 	},
 	{
+		name: "outcome compare-and-set off in the plain statement", guard: "outcome compare-and-set",
+		edits: swap(gormPlain, "\n		AND status IS NOT DISTINCT FROM '` + ledger.StatusRequested.String() + `'", ""),
+		tests: some(gormstore, "Plain_OutcomeOfARow"), postgres: true,
+	},
+	{
+		name: "a row is stored whose order another has", guard: "an order is paid once",
+		edits: swap(gormPlain, `status = "CASE WHEN order_id = '' OR guarded_id IS NOT NULL THEN " + status + " END"`, ""),
+		tests: some(gormstore, "Batch_EqualKeys|Conformance_PostgreSQL"), postgres: true,
+	},
+	{
+		name: "intents of a batch are taken to be alike", guard: "a row is stored as it is",
+		edits: swap(gormPlain, "|| !areAlike(first) {", "{"),
+		tests: some(gormstore, "Plain_RowsThatAreNotAlike"), postgres: true,
+	},
+	{
+		name: "outcomes of a batch are taken to be alike", guard: "a row is stored as it is",
+		edits: swap(gormPlain, "len(outcomes) > 0 && !o.isLike(outcomes[0]) ||", ""),
+		tests: some(gormstore, "Plain_RowsThatAreNotAlike"), postgres: true,
+	},
+	{
+		name: "a statement outlives its context", guard: "every wait ends",
+		edits: swap("pkg/ledger/gormstore/leash.go", "		_ = line.SetDeadline(time.Unix(1, 0)) // of what is closed there is nothing to cut\n", ""),
+		tests: some(gormstore, "Leash_Cuts"), postgres: true,
+	},
+	{
 		name: "an outcome reads the row of its intent", guard: "a payment is two statements",
-		edits: swap("pkg/ledger/gormstore/single.go", "		s.requested.remember(t)\n", ""),
+		edits: swap(gormPlain, "		s.requested.remember(*t)\n", ""),
 		tests: some(gormstore, "Plain_"), postgres: true,
 	},
 	{
