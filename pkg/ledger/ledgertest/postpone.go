@@ -16,6 +16,7 @@ var postponeCases = []conformance{
 	{"postponement with a detail is an event", postponementIsAnEvent},
 	{"postponement with the token of another claim is lost", postponementIsLost},
 	{"postponement after the lease ended unclaimed is made", postponementAfterLease},
+	{"postponements of many rows at once are each row's own", postponementsOfMany},
 	{"released rows can be claimed at once", releasedCanBeClaimed},
 	{"release of one token leaves the others", releaseOfOneToken},
 }
@@ -130,6 +131,58 @@ func postponementAfterLease(b *book) {
 	b.postpone(ledger.Postponement{ID: id, Token: claims[0].Token, Answered: true})
 	if n := b.get(id).ResolveAttempts; n != 1 {
 		b.Errorf("%d attempts, want 1", n)
+	}
+}
+
+func postponementsOfMany(b *book) {
+	const rows = 32
+	var put, lost [rows]atomic.Int32
+	ids, tokens := make([]tranid.ID, rows), make(map[tranid.ID]string, rows)
+	for i := range ids {
+		ids[i] = b.unknown().ID
+	}
+	for len(tokens) < rows {
+		for _, c := range b.claim(ledger.MaxClaim) {
+			tokens[c.Transaction.ID] = c.Token
+		}
+	}
+	b.move(ids[5], toCanceled)
+	tokens[ids[6]] = "another"
+	together(2*rows, func(n int) { // each is put off twice, of which one is late
+		i := n % rows
+		err := b.Postpone(b.ctx, ledger.Postponement{
+			ID: ids[i], Token: tokens[ids[i]], Delay: time.Duration(i+1) * time.Hour,
+			Answered: i%2 == 0, NotFound: i%4 == 0, NeedsReview: i%8 == 0, Detail: string(ids[i]), By: resolver,
+		})
+		switch {
+		case err == nil:
+			put[i].Add(1)
+		case errors.Is(err, ledger.ErrLost):
+			lost[i].Add(1)
+		default:
+			b.Errorf("row %d: %v", i, err)
+		}
+	})
+	for i, id := range ids {
+		row, events, want := b.get(id), b.events(id), int32(1)
+		if i == 5 || i == 6 {
+			want = 0
+		}
+		if put[i].Load() != want || lost[i].Load() != 2-want {
+			b.Errorf("row %d is put off %d times, and %d were lost", i, put[i].Load(), lost[i].Load())
+			continue
+		}
+		if want == 0 {
+			continue
+		}
+		far := time.Until(row.NextResolveAt)
+		if (row.ResolveAttempts == 1) != (i%2 == 0) || (row.NotFound == 1) != (i%4 == 0) || row.NeedsReview != (i%8 == 0) ||
+			!row.Asked || far < time.Duration(i)*time.Hour || far > time.Duration(i+2)*time.Hour {
+			b.Errorf("row %d: due in %s: %+v", i, far, row)
+		}
+		if len(events) != 3 || events[2].Detail != string(id) {
+			b.Errorf("row %d: %+v", i, events)
+		}
 	}
 }
 
