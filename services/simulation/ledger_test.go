@@ -76,6 +76,8 @@ func ask[T any](ctx context.Context, l *ledgerLink, r request, do func(context.C
 		}
 		return a.value, a.err
 	case <-ctx.Done():
+		// Many may give up at one moment; each goes on at one of its own.
+		time.Sleep(r.die.of("gives up").between(time.Microsecond, 200*time.Microsecond))
 		return zero, fmt.Errorf("%w: %w", ledger.ErrUnavailable, ctx.Err())
 	case <-l.p.dead:
 		return zero, errDead
