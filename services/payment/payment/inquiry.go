@@ -73,9 +73,15 @@ func (s *Service) conclude(ctx context.Context, q *inquiry, end told) (ledger.Tr
 	s.record(ctx, &t)
 	switch {
 	case o.evidence == ledger.EvidenceNotSent:
-		return t, &ledger.Refusal{Reason: o.refusal, RetryAfter: o.retryAfter, Transaction: &t, Err: res.Err}
+		return t, o.refuse(t, res.Err)
 	case t.Status != ledger.StatusSuccess:
-		return t, &ledger.Refusal{Reason: reasonFor(&t), Transaction: &t, Err: res.Err}
+		return t, unanswered(t, res.Err)
 	}
 	return t, nil
+}
+
+// unanswered is the refusal of an inquiry that was sent. It stands apart because
+// what it keeps the address of would else be allocated for every success, too.
+func unanswered(t ledger.Transaction, cause error) error {
+	return &ledger.Refusal{Reason: reasonFor(&t), Transaction: &t, Err: cause}
 }

@@ -85,7 +85,7 @@ func notSent(err error) outcome {
 	return o
 }
 
-// refuse is the refusal of a payment of which nothing left.
+// refuse is the refusal of a transaction of which nothing left.
 func (o *outcome) refuse(t ledger.Transaction, cause error) error {
 	return &ledger.Refusal{Reason: o.refusal, RetryAfter: o.retryAfter, Transaction: &t, Err: cause}
 }

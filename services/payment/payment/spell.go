@@ -35,7 +35,7 @@ func (s *spells) now() context.Context {
 	if s.spell == nil || !at.Before(s.over) {
 		spell, end := context.WithTimeout(context.Background(), s.limit)
 		_ = end // its timer ends it: nobody knows who is the last in it
-		s.spell, s.over = spell, at.Add(s.limit / spellSlices)
+		s.spell, s.over = spell, at.Add(s.limit/spellSlices)
 	}
 	return s.spell
 }
