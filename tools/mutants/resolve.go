@@ -88,7 +88,7 @@ var resolveMutations = []mutation{
 	},
 	{
 		name: "the oldest due first, always", guard: "behind a backlog a fresh row does not wait for all of it",
-		edits: swap(laneFile, "Newest: newest && l.first,", "Newest: newest && l.first && l.review,"),
+		edits: swap(laneFile, "o.Newest = l.newest && l.first\n", "o.Newest = l.newest && l.first && l.review\n"),
 		tests: some(resolve, "TestSweep_P4HoldsForAFreshRowWhileThousandsDrain"),
 	},
 	{
@@ -100,5 +100,30 @@ var resolveMutations = []mutation{
 		name: "a lane that stands still forgotten", guard: "readiness tells of a sweep that stands still",
 		edits: swap(laneFile, "	case oldest == nil || beat.Before(at):\n", "	case oldest == nil || beat.After(at):\n"),
 		tests: some(resolve, "TestReady"),
+	},
+	{
+		name: "decision on a row that is remembered, whoever has its lease", guard: "decision compare-and-set",
+		edits: swap("pkg/ledger/gormstore/decisions.go", "AND decision = '' AND lease_token = at_token\n", "AND decision = ''\n"),
+		tests: some(gormstore, "TestResolutions_RowThatIsNotAsItWasClaimed"), postgres: true,
+	},
+	{
+		name: "decision on a row that is remembered, whoever decided", guard: "decision compare-and-set",
+		edits: swap("pkg/ledger/gormstore/decisions.go", "AND decision = '' AND lease_token = at_token\n", "AND lease_token = at_token\n"),
+		tests: some(gormstore, "TestResolutions_RowThatIsNotAsItWasClaimed"), postgres: true,
+	},
+	{
+		name: "resolution of a row that is remembered, whoever has its lease", guard: "outcome compare-and-set",
+		edits: swap("pkg/ledger/gormstore/resolutions.go", "AND decision = was_decision AND lease_token = at_token\n", "AND decision = was_decision\n"),
+		tests: some(gormstore, "TestResolutions_RowThatIsNotAsItWasClaimed"), postgres: true,
+	},
+	{
+		name: "resolution in doubt taken for nothing", guard: "outcome compare-and-set",
+		edits: swap("pkg/ledger/gormstore/resolutions.go", "	if err != nil && !errors.As(err, new(*commitError)) {\n", "	if err != nil {\n"),
+		tests: some(gormstore, "TestResolutions_CommitInDoubt"), postgres: true,
+	},
+	{
+		name: "as many rows in hand before a slow core", guard: "few rows wait for net cancels that the core does not answer",
+		edits: swap("services/reconciler/resolve/hand.go", "	case after > quickAnswer:\n		h.limit = h.least\n	case", "	case"),
+		tests: some(resolve, "TestHand"),
 	},
 }
