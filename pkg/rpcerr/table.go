@@ -37,7 +37,7 @@ var answers = map[ledger.Reason]answer{
 	},
 	ledger.ReasonPaymentCanceled: {
 		codes.FailedPrecondition,
-		"the payment of this key was canceled; the money is back",
+		"the payment of this key was canceled; whatever money had moved is back",
 	},
 	ledger.ReasonNotExecuted: {
 		codes.FailedPrecondition,

@@ -58,7 +58,7 @@ const (
 	// Example: DEADLINE_EXCEEDED, metadata {transaction_id:
 	// "GWMNU20260102000000123", ledger_status: "UNKNOWN"}.
 	ErrorReason_ERROR_REASON_OUTCOME_UNKNOWN ErrorReason = 5
-	// The payment of this key was net-canceled: the money is back.
+	// The payment of this key was net-canceled: whatever money had moved is back.
 	//
 	// Example: FAILED_PRECONDITION, metadata {replayed: "true", ledger_status:
 	// "CANCELED"}.
