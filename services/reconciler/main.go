@@ -68,7 +68,10 @@ var roles = map[string]access.Roles{
 	circuitv1.CircuitService_ServiceDesc.ServiceName:               access.Of(access.RoleOps),
 }
 
-func main() { cmdline.Main(run) }
+func main() {
+	cmdline.RoomForGarbage(os.LookupEnv)
+	cmdline.Main(run)
+}
 
 func run(ctx context.Context, args []string) error {
 	var cfg config
