@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"log/slog"
+	"sync"
 
 	"github.com/gwanmun/gwanmun/pkg/account"
 	"github.com/gwanmun/gwanmun/pkg/veiled"
@@ -55,11 +57,27 @@ func (k HashKey) Fingerprint(n account.Number, amount account.Won, order OrderID
 func (k HashKey) Check() Hash { return k.sum([]byte("gwanmun ledger check 1")) }
 
 func (k HashKey) sum(b []byte) Hash {
-	mac := hmac.New(sha256.New, k.bytes())
-	mac.Write(b)
-	var h Hash
-	mac.Sum(h[:0])
-	return h
+	s, _ := summers.Get().(*summer)
+	if s == nil || s.key != k {
+		s = &summer{key: k, mac: hmac.New(sha256.New, k.bytes())}
+	}
+	defer summers.Put(s)
+	s.mac.Reset()
+	s.mac.Write(b)
+	s.mac.Sum(s.last[:0])
+	return s.last
+}
+
+// summers are *summer that wait for the next sum. A process has one key, and to
+// take it in costs as much as to digest a payment.
+var summers sync.Pool
+
+// summer digests under its key. It belongs to one goroutine at a time.
+type summer struct {
+	key HashKey
+	mac hash.Hash
+	// last is room for one digest.
+	last Hash
 }
 
 const secret = "***"
