@@ -264,8 +264,8 @@ type Queue interface {
 	Decide(ctx context.Context, id tranid.ID, by Actor, detail string) (Transaction, error)
 
 	// Postpone ends a claim and makes the row, from now on Asked, due again
-	// later. ErrLost when the row is no longer UNKNOWN or owed a net cancel, or
-	// when the lease is another's.
+	// later. ErrLost when the row is no longer UNKNOWN or owed a net cancel, when
+	// it is owed one and is to need review, or when the lease is another's.
 	Postpone(ctx context.Context, p Postponement) error
 
 	// Release ends the claims of a token at once, for a resolver that stops.

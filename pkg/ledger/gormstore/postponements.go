@@ -92,7 +92,7 @@ const (
 	setByPostponement = `asked = TRUE, next_resolve_at = new_resolve_at, lease_token = '', lease_until = NULL,
 	needs_review = (needs_review OR raises_review), resolve_attempts = resolve_attempts + more_attempts, not_found = not_found + more_not_found`
 	whileClaimed = `lease_token = at_token AND (status IS NOT DISTINCT FROM 'UNKNOWN'
-		OR evidence IS NOT DISTINCT FROM 'OPERATOR' AND next_resolve_at IS NOT NULL)`
+		OR evidence IS NOT DISTINCT FROM 'OPERATOR' AND next_resolve_at IS NOT NULL AND NOT raises_review)`
 )
 
 // postponing is the head of the statements about postponements, and their UPDATE.

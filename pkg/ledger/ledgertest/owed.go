@@ -15,6 +15,7 @@ var owedCases = []conformance{
 	{"owed net cancels are shared by those who claim at once", owedIsShared},
 	{"owed net cancel is claimed by its ID, due or not", owedIsClaimedByID},
 	{"owed net cancel that is put off is due again after the delay, and released at once", owedIsPutOff},
+	{"owed net cancel is never put into review", owedIsNotForReview},
 	{"repayment ends what is owed, with an event", repaid},
 	{"repayment of what the core had done is a discrepancy of no run", repaidWithDiscrepancy},
 	{"repayment by another than has the lease is lost", repaymentIsLost},
@@ -144,6 +145,17 @@ func owedIsPutOff(b *book) {
 	if claims := b.claimOwed(1); len(claims) != 1 {
 		b.Error("not claimed after it was released")
 	}
+}
+
+// Whoever raises the flag takes the row for one that is UNKNOWN still.
+func owedIsNotForReview(b *book) {
+	t := b.settled(toSettledFailed)
+	claim := b.claimOwed(1)[0]
+	b.lostTo(b.Postpone(b.ctx, ledger.Postponement{
+		ID: t.ID, Token: claim.Token, Answered: true, NeedsReview: true, Detail: "needs review", By: resolver,
+	}), t)
+	b.same("row", t, b.get(t.ID))
+	b.repay(ledger.Repayment{ID: t.ID, Token: claim.Token})
 }
 
 func repaid(b *book) {

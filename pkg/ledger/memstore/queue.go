@@ -127,7 +127,7 @@ func (s *Store) Postpone(ctx context.Context, p ledger.Postponement) error {
 	switch {
 	case !ok:
 		return ledger.ErrNotFound
-	case r.Status != ledger.StatusUnknown && !r.Owed(), p.Token == "", r.leaseToken != p.Token:
+	case r.Status != ledger.StatusUnknown && (p.NeedsReview || !r.Owed()), p.Token == "", r.leaseToken != p.Token:
 		return r.lost()
 	}
 	now := s.now()
