@@ -178,13 +178,15 @@ func hasCode(err error, codes ...int) bool {
 	return errors.As(err, &lite) && slices.Contains(codes, lite.Code()&0xff)
 }
 
+var errReadOnly = errors.New("the database is read-only")
+
 func pingPostgres(tx *gorm.DB) error {
 	var readOnly string
 	if err := tx.Raw("SHOW transaction_read_only").Scan(&readOnly).Error; err != nil {
 		return err
 	}
 	if readOnly != "off" {
-		return errors.New("the database is read-only")
+		return errReadOnly
 	}
 	return nil
 }

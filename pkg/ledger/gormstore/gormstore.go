@@ -89,9 +89,11 @@ var (
 type Store struct {
 	dialect *dialect
 	db      *gorm.DB
-	log     *slog.Logger
-	key     ledger.HashKey
-	migrate bool
+	// maxConns is how many connections the pool has at most, and keeps.
+	maxConns int
+	log      *slog.Logger
+	key      ledger.HashKey
+	migrate  bool
 	// made is true when a SQLite book was made before, so that one without tables
 	// is another.
 	made bool
@@ -204,8 +206,9 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w", d.name, err)
 	}
 	pool := openPool(connector, d.name, o.Tracer)
-	pool.SetMaxOpenConns(max(o.MaxConns, 2))
-	pool.SetMaxIdleConns(max(o.MaxConns, 2))
+	maxConns := max(o.MaxConns, 2)
+	pool.SetMaxOpenConns(maxConns)
+	pool.SetMaxIdleConns(maxConns)
 	db, err := gorm.Open(d.dialector(pool), &gorm.Config{
 		Logger:                 sqlLog{log: o.Logger, slow: slowStatement},
 		TranslateError:         true,
@@ -216,7 +219,7 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", d.name, err), pool.Close())
 	}
 	s := &Store{
-		dialect: d, db: db, log: o.Logger, key: key, migrate: o.Flags.Migrate,
+		dialect: d, db: db, maxConns: maxConns, log: o.Logger, key: key, migrate: o.Flags.Migrate,
 		writing: make(chan struct{}, d.writers), state: errNotReady,
 	}
 	rows := batchRows(o.Registry)

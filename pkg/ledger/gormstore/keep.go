@@ -201,8 +201,8 @@ func (s *Store) retire(tx *gorm.DB, step *ledger.Retirement, limit int) error {
 // are enough for a step.
 func deleteRows(tx *gorm.DB, step *ledger.Retirement, ids []string) error {
 	day, most := step.Day.String(), ledger.EventsPerRow*len(ids)
-	events := tx.Exec(`DELETE FROM transaction_events WHERE (business_date, transaction_id, sequence) IN (
-	SELECT business_date, transaction_id, sequence FROM transaction_events WHERE business_date = ? AND transaction_id IN ?
+	events := tx.Exec(`DELETE FROM transaction_events WHERE sequence IN (
+	SELECT sequence FROM transaction_events WHERE business_date = ? AND transaction_id IN ?
 	ORDER BY transaction_id, sequence LIMIT ?)`, day, ids, most)
 	step.Events = int(events.RowsAffected)
 	if events.Error != nil || step.Events == most {

@@ -19,13 +19,26 @@ const probeSize = 128 << 10
 func (s *Store) Ping(ctx context.Context) error {
 	failed := s.failed.Load()
 	if failed == nil {
-		return s.write(ctx, "ping ledger", s.dialect.ping)
+		return s.renewed(s.write(ctx, "ping ledger", s.dialect.ping))
 	}
 	if err := s.probe(ctx); err != nil {
-		return err
+		return s.renewed(err)
 	}
 	s.failed.CompareAndSwap(failed, nil) // unless another has failed meanwhile
 	return nil
+}
+
+// renewed lets idle connections go after an error that may be theirs: a session
+// that began while the database was set to be read only stays so for good.
+func (s *Store) renewed(err error) error {
+	if !errors.Is(err, errReadOnly) && !hasClass(err, "25006") {
+		return err
+	}
+	if pool, errPool := s.db.DB(); errPool == nil {
+		pool.SetMaxIdleConns(-1)
+		pool.SetMaxIdleConns(s.maxConns)
+	}
+	return err
 }
 
 // probe takes as much room as a payment, and gives it back.

@@ -126,7 +126,7 @@ var plans = map[string]struct {
 		})
 		return err
 	}},
-	"events": {"transaction_events_of|transaction_events_pkey", func(ctx context.Context, s *Store) error {
+	"events": {"transaction_events_of", func(ctx context.Context, s *Store) error {
 		_, err := s.Events(ctx, planID)
 		return err
 	}},
