@@ -162,7 +162,7 @@ func TestParse_AnAtTooManyInADSNIsAUsageErrorThatDoesNotRepeatIt(t *testing.T) {
 		} `embed:""`
 	}
 	for dsn, wrong := range map[string]bool{
-		"postgres://u:5432/secret5150@db/book": true,
+		"postgres://u:5432/secret5150@db/book":      true,
 		"postgres://u:half@secret5150@db:5432/book": true, "postgres://u:half@secret/5150@db/book": true, "postgres://u:half#@secret5150@db/book": true,
 		"postgres://u:half%40secret5150@db:5432/book": false, "postgres://u@db/book?password=half@secret5150@": false, "sqlite:var/a@b@c.db": false,
 	} {

@@ -90,7 +90,7 @@ func TestPlain_RecordsOfTwoDaysAndOfPaymentsAreStoredAsTheyAre(t *testing.T) {
 		}
 		for _, want := range rows {
 			got, err := s.Get(s.t.Context(), want.ID)
-			if err != nil || (got.NextResolveAt.IsZero()) != (want.Status != ledger.StatusUnknown) {
+			if err != nil || got.NextResolveAt.IsZero() != (want.Status != ledger.StatusUnknown) {
 				s.t.Errorf("due at %v, error %v", got.NextResolveAt, err)
 			}
 			want.NextResolveAt = got.NextResolveAt
