@@ -22,7 +22,7 @@ var (
 // there. A request that is under way goes on when its caller gives up, or dies. What
 // is done is done at one moment, and the auditor hears of it at that moment.
 type ledgerLink struct {
-	ledger.Store // the ledger itself
+	ledger.Store // the ledger itself, and its older copies
 	p            *process
 
 	mu    sync.Mutex
@@ -30,7 +30,9 @@ type ledgerLink struct {
 }
 
 func newLedgerLink(p *process) *ledgerLink {
-	return &ledgerLink{Store: p.world.book, p: p, times: map[string]int{}}
+	l := &ledgerLink{p: p, times: map[string]int{}}
+	l.Store = &copies{p.world.book, l}
+	return l
 }
 
 // die is that of the next call of this name.

@@ -10,13 +10,16 @@ import (
 
 var human = ledger.Actor{Name: "operator:kim", Instance: "desk"}
 
-// steps calls what for one payment that is not final after the other, as long as an
-// event goes on.
-func (w *world) steps(e *event, what func(p *process, id tranid.ID, die dice)) {
+// pending are the payments that are not final, or in review.
+func (w *world) pending(dice) []tranid.ID { return append(w.open(), w.audit.InReview()...) }
+
+// steps calls what for one payment of a list after the other, as long as an event
+// goes on.
+func (w *world) steps(e *event, list func(dice) []tranid.ID, what func(p *process, id tranid.ID, die dice)) {
 	for n := 0; w.elapsed() < e.until; n++ {
 		die := e.die.nth(n)
 		time.Sleep(die.between(5*time.Millisecond, 700*time.Millisecond))
-		ids := append(w.open(), w.audit.InReview()...)
+		ids := list(die)
 		p := w.reconciler()
 		if len(ids) == 0 || p == nil || w.elapsed() >= e.until {
 			continue
@@ -26,8 +29,8 @@ func (w *world) steps(e *event, what func(p *process, id tranid.ID, die dice)) {
 }
 
 // hint hints at payments: twice, and at some that nobody knows.
-func (w *world) hint(e *event) {
-	w.steps(e, func(p *process, id tranid.ID, die dice) {
+func (w *world) hint(e *event, list func(dice) []tranid.ID) {
+	w.steps(e, list, func(p *process, id tranid.ID, die dice) {
 		p.say(id, "gets a hint")
 		p.resolver.Hint(string(id))
 		if die.of("again").chance(0.3) {
@@ -39,8 +42,8 @@ func (w *world) hint(e *event) {
 
 // operate has an operator look after payments: he resolves some, and settles what
 // is in review as the bank has it.
-func (w *world) operate(e *event) {
-	w.steps(e, func(p *process, id tranid.ID, _ dice) {
+func (w *world) operate(e *event, list func(dice) []tranid.ID) {
+	w.steps(e, list, func(p *process, id tranid.ID, _ dice) {
 		ctx, cancel := context.WithTimeout(p.ends, 30*time.Second)
 		defer cancel()
 		report, err := p.resolver.ResolveOne(ctx, id, human)
@@ -69,14 +72,17 @@ func (w *world) settleOne(ctx context.Context, p *process, id tranid.ID) {
 	}
 }
 
-// review settles what is in review at the end of the day, and waits until the core
-// was told what it is owed.
+// review settles what is in review at the end of the day.
 func (w *world) review() {
 	ctx := context.Background()
 	p := w.reconciler()
 	for _, id := range w.audit.InReview() {
 		w.settleOne(ctx, p, id)
 	}
+}
+
+// repay waits until the core was told what it is owed.
+func (w *world) repay() {
 	bound := w.plan.house.bound() + 5*time.Minute // what is owed is put off for as long again as it is old
 	for begun := time.Now(); ; time.Sleep(time.Second + 3*time.Nanosecond) {
 		owed := w.audit.Owed()

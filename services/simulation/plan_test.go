@@ -87,11 +87,14 @@ const (
 	hints              // the core, or who knows who, hints at payments
 	operator           // resolves and settles, and knows from the bank what it did
 	settlementRun
+	ledgerStale // reads see rows as they were up to amount ago
+	oldList     // hints and operators go after what was pending up to amount ago
 )
 
 var kinds = []string{
 	"", "call", "ledger down", "ledger slow", "ledger in doubt", "wire rough", "wire late", "write torn", "cut off", "confusion",
 	"core down", "core fault", "core slow", "crash", "crash in ledger", "graceful stop", "pause", "clock step", "hints", "operator", "settlement",
+	"stale reads", "old list",
 }
 
 func (e *event) String() string {
@@ -128,6 +131,13 @@ func newPlan(seed uint64) *plan {
 	r = d.of("stories").rand()
 	for range r.IntN(4) {
 		[]func(*rand.Rand){p.addLateAnswers, p.addLateAnswers, p.addTrembling, p.addUnsentTwice, p.addOutage}[r.IntN(5)](r)
+	}
+	r = d.of("stale reads").rand()
+	for range r.IntN(4) {
+		p.addStale(r)
+	}
+	if r.IntN(2) == 0 {
+		p.addOldCopies(r)
 	}
 	for i := range p.events {
 		p.events[i].die = dice(seed).of("event").nth(i)

@@ -128,7 +128,7 @@ func (p *process) reconcile(store *ledgerLink, lists *listing.Client, logger *sl
 		Random: func() float64 { return jitter.nth(int(p.world.elapsed())).float() },
 	})
 	p.settler = settlement.New(settlement.Options{
-		Store: store, Resolver: p.resolver, Ghosts: p.resolver.Ghosts(), Key: p.world.hashKey, Book: settlement.CoreBook(lists),
+		Store: secondLook{store}, Resolver: p.resolver, Ghosts: p.resolver.Ghosts(), Key: p.world.hashKey, Book: settlement.CoreBook(lists),
 		ResolveTime: 10 * time.Second, Instance: p.name, Logger: logger, Registry: registry, Now: p.clock.now,
 	})
 	begun := time.Now()

@@ -43,7 +43,7 @@ func TestSeed(t *testing.T) {
 // one it was. Half of those of CI are the same each time, the others are new.
 func TestSeeds(t *testing.T) {
 	begun := time.Now()
-	var payments, doubted, played int
+	var payments, doubted, aged, played int
 	fresh := uint64(begun.UnixNano())
 	goesOn := func() bool {
 		if *seedsFlag > 0 {
@@ -61,6 +61,7 @@ func TestSeeds(t *testing.T) {
 		played++
 		payments += r.tally.Payments
 		doubted += r.tally.Doubted
+		aged += r.aged
 		if len(r.violations) > 0 {
 			first := r.violations[0].String()
 			small := shrink(t, r)
@@ -71,12 +72,15 @@ func TestSeeds(t *testing.T) {
 	if played >= 100 && doubted*quiet < payments {
 		t.Errorf("%d of %d payments were UNKNOWN for a while: the days have become too quiet to find anything", doubted, payments)
 	}
+	if played >= 100 && aged < played {
+		t.Errorf("%d rows were read as they had been, in %d days: that is no trouble", aged, played)
+	}
 	from := fmt.Sprint(*fromFlag)
 	if *seedsFlag == 0 {
 		from += fmt.Sprintf(", every other one from %d", fresh)
 	}
-	fmt.Printf("simulation: %d seeds from %s in %s, %.1f a second; %d payments, %d of them UNKNOWN for a while\n", played, from,
-		time.Since(begun).Round(time.Second), float64(played)/time.Since(begun).Seconds(), payments, doubted)
+	fmt.Printf("simulation: %d seeds from %s in %s, %.1f a second; %d payments, %d of them UNKNOWN for a while; %d rows read as they had been\n", played, from,
+		time.Since(begun).Round(time.Second), float64(played)/time.Since(begun).Seconds(), payments, doubted, aged)
 }
 
 // tell is what a human needs of a day: what it broke, its plan, and what happened to

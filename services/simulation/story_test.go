@@ -35,10 +35,13 @@ func (p *plan) payment(r *rand.Rand, s slot) call {
 // addLateAnswers: a payment service knows its answers, and is stopped or cut off
 // from the ledger until its rows are taken for abandoned. It comes back while the
 // reconcilers are at them, with a ledger that is slow.
-func (p *plan) addLateAnswers(r *rand.Rand) {
+func (p *plan) addLateAnswers(r *rand.Rand) { p.lateAnswers(r) }
+
+// lateAnswers is when it comes back.
+func (p *plan) lateAnswers(r *rand.Rand) (back time.Duration) {
 	s := slot(r.IntN(p.house.payments))
 	at := p.burst(r, s, 5+r.IntN(6), 20*time.Millisecond)
-	back := at + sendWindow + deadline + adoptMargin + between(r, 0, 7*time.Second)
+	back = at + sendWindow + deadline + adoptMargin + between(r, 0, 7*time.Second)
 	away := event{kind: pause, at: at + between(r, 2*time.Millisecond, 10*time.Millisecond), until: back, slot: s}
 	if r.IntN(3) == 0 {
 		away.kind = ledgerDown
@@ -54,6 +57,7 @@ func (p *plan) addLateAnswers(r *rand.Rand) {
 		p.add(event{kind: settlementRun, at: back + between(r, -6*time.Second, 3*time.Second)})
 	}
 	p.house.troubles = max(p.house.troubles, back+4*time.Second)
+	return back
 }
 
 // addTrembling: the core does some payments late and loses others, so that a circuit

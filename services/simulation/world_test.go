@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,10 @@ type world struct {
 	// db is the database's clock.
 	db   clock
 	book *memstore.Store
+	past *past
 	core *core
+	// aged counts the rows that were read as they were.
+	aged atomic.Int64
 
 	work    sync.WaitGroup
 	callers sync.WaitGroup
@@ -53,6 +57,7 @@ type result struct {
 	violations []audit.Violation
 	tally      audit.Tally
 	trace      *trace
+	aged       int
 	took       time.Duration
 }
 
@@ -64,7 +69,7 @@ func play(t *testing.T, p *plan) *result {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, p)
 		w.day()
-		r.violations, r.tally, r.trace = w.audit.Violations(), w.audit.Tally(), w.trace
+		r.violations, r.tally, r.trace, r.aged = w.audit.Violations(), w.audit.Tally(), w.trace, int(w.aged.Load())
 	})
 	r.took = time.Since(begun)
 	return r
@@ -86,7 +91,7 @@ func newWorld(t *testing.T, p *plan) *world {
 	w.audit = audit.New(audit.Options{KeyLife: p.house.keyLife, Now: time.Now, Doubles: true, Reasons: dayReasons, Accounts: slices.DeleteFunc(slices.Clone(accounts), func(a string) bool {
 		return a == "00000000000000"
 	})})
-	w.book = memstore.New(w.db.now)
+	w.book, w.past = memstore.New(w.db.now), newPast()
 	w.core = newCore(w)
 	for i := range p.events {
 		if e := &p.events[i]; e.kind != aCall {
@@ -164,6 +169,7 @@ func (w *world) look(who, why string, id tranid.ID) {
 	if err != nil {
 		return
 	}
+	w.past.keep(w.elapsed(), row)
 	events, _ := w.book.Events(ctx, id)
 	last := events[len(events)-1]
 	w.trace.add(who, id, "%s: %s %s decision %q, %s", why, row.Status, row.Evidence, row.Decision, last.Detail)
@@ -203,6 +209,7 @@ func (w *world) day() {
 	if w.plan.house.reviewed {
 		w.review()
 	}
+	w.repay()
 	w.compareBooks()
 	w.audit.Finish()
 	for s := range w.places {
@@ -254,9 +261,12 @@ func (w *world) begin(e *event) {
 			w.places[e.slot].clock.off.Add(int64(e.amount))
 		}
 	case hints:
-		w.run(func() { w.hint(e) })
+		w.run(func() { w.hint(e, w.pending) })
 	case operator:
-		w.run(func() { w.operate(e) })
+		w.run(func() { w.operate(e, w.pending) })
+	case oldList:
+		w.run(func() { w.hint(e, w.pendingBefore(e.amount)) })
+		w.run(func() { w.operate(e, w.pendingBefore(e.amount)) })
 	case settlementRun:
 		w.settle()
 	default: // it is asked after by whom it concerns

@@ -64,6 +64,16 @@ var simulationMutations = []mutation{
 		tests: days,
 	},
 	{
+		name: "simulation: final row put into review", guard: "outcome compare-and-set: a postponement's",
+		edits: swap(memQueue, "(p.NeedsReview || !r.Owed())", "!r.Owed()"),
+		tests: days,
+	},
+	{
+		name: "simulation: postponed without a lease", guard: "lease token and status in a postponement's compare-and-set",
+		edits: swap(memQueue, "	case r.Status != ledger.StatusUnknown && (p.NeedsReview || !r.Owed()), p.Token == \"\", r.leaseToken != p.Token:\n", "	case r.leaseToken != p.Token:\n"),
+		tests: days,
+	},
+	{
 		name: "simulation: drain waits for no exchange", guard: "SIGTERM loses no row",
 		edits: swap("services/payment/payment/service.go", "		s.work.Wait()\n", ""),
 		tests: days,

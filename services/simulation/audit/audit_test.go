@@ -107,6 +107,15 @@ func (d *day) paid(n int64, key ledger.IdempotencyKey) {
 	d.becomes(n, ledger.StatusSuccess, ledger.EvidenceAnswered)
 }
 
+// canceledByOperator is a payment in doubt that an operator calls CANCELED.
+func (d *day) canceledByOperator(n int64) {
+	d.becomes(n, ledger.StatusUnknown, 0)
+	t := d.rows[id(n)]
+	t.Decision, t.Method, t.Reason = ledger.DecisionCancel, ledger.MethodOperator, "the bank says so"
+	d.rows[id(n)] = t
+	d.becomes(n, ledger.StatusCanceled, ledger.EvidenceOperator)
+}
+
 func (d *day) told(n int64, key ledger.IdempotencyKey, reason ledger.Reason) {
 	t := d.rows[id(n)]
 	t.ID = id(n)
@@ -261,6 +270,15 @@ var tellings = []telling{
 		d.Shown("mall", "a", &t)
 	}},
 	{"an alarm is about something", func(d *day) { d.paid(1, "a"); d.Alarm(id(1)) }},
+	{"an alarm is about something", func(d *day) { d.intent(1, "a", ""); d.canceledByOperator(1); d.Alarm(id(1)) }},
+	{"", func(d *day) {
+		d.intent(1, "a", "")
+		d.sent(1)
+		d.core(1, "0100", "DEBIT", 1000)
+		d.canceledByOperator(1)
+		d.Alarm(id(1)) // the core is still to be told
+		d.core(1, "0420", "CANCEL", 1000)
+	}},
 	{"no account number is written", func(d *day) { d.Text("a log", "pays from "+digits) }},
 	{"settlement finds no difference that cannot be explained", func(d *day) {
 		d.paid(1, "a")

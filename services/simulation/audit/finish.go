@@ -94,7 +94,9 @@ func (a *Auditor) Alarm(id tranid.ID) {
 	p := a.of(id)
 	failed := p.row.Status == ledger.StatusFailed && p.debits > 0
 	success := p.row.Status == ledger.StatusSuccess && (p.cancels > 0 || p.fenced)
-	if !failed && !success {
+	// An operator's word comes before the core has canceled it.
+	canceled := p.row.Status == ledger.StatusCanceled && p.row.Evidence == ledger.EvidenceOperator && p.debits > 0
+	if !failed && !success && !canceled {
 		a.broken("an alarm is about something", id, "a ghost was seen, the row is %s, debits %d, cancels %d", p.row.Status, p.debits, p.cancels)
 	}
 }
