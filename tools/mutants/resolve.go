@@ -12,8 +12,8 @@ var resolveMutations = []mutation{
 	{
 		name: "decision after the 0420", guard: "decision before the net cancel leaves",
 		edits: []edit{
-			{attemptFile, "	row, err := a.r.store.Decide(deciding, a.row.ID, a.by, v.why)\n", "	said, step, err := a.r.netCancel(ctx, a.turn.lane, a.row.ID)\n	if err != nil {\n		return err\n	}\n	row, err := a.r.store.Decide(deciding, a.row.ID, a.by, v.why)\n"},
-			{attemptFile, "	said, step, err := a.r.netCancel(ctx, a.turn.lane, row.ID)\n	if err != nil {\n		return err\n	}\n	a.cancel = said\n", "	a.cancel = said\n"},
+			{attemptFile, "	row, err := a.r.store.Decide(deciding, a.row.ID, a.by, v.why)\n", "	said, step, err := a.r.netCancel(ctx, a.turn, a.row.ID)\n	if err != nil {\n		return err\n	}\n	row, err := a.r.store.Decide(deciding, a.row.ID, a.by, v.why)\n"},
+			{attemptFile, "	said, step, err := a.r.netCancel(ctx, a.turn, row.ID)\n	if err != nil {\n		return err\n	}\n	a.cancel = said\n", "	a.cancel = said\n"},
 		},
 		tests: some(resolve, ""),
 	},
@@ -78,7 +78,7 @@ var resolveMutations = []mutation{
 	},
 	{
 		name: "fresh rows waited for as long as the others", guard: "what the core ignores keeps no fresh row waiting",
-		edits: swap("services/reconciler/resolve/exchange.go", "	if l.first {\n		return", "	if l.first && l.review {\n		return"),
+		edits: swap("services/reconciler/resolve/exchange.go", "return t.lane.first || t.brief && p.known() }", "return t.lane.review && t.brief && p.known() }"),
 		tests: some(resolve, "TestSweep_P4HoldsAmong"),
 	},
 	{
@@ -88,7 +88,7 @@ var resolveMutations = []mutation{
 	},
 	{
 		name: "the oldest due first, always", guard: "behind a backlog a fresh row does not wait for all of it",
-		edits: swap(laneFile, "o.Newest = l.newest && l.first\n", "o.Newest = l.newest && l.first && l.review\n"),
+		edits: swap(laneFile, "o.Newest = l.newest && (l.first || l.again)\n", "o.Newest = l.newest && l.again\n"),
 		tests: some(resolve, "TestSweep_P4HoldsForAFreshRowWhileThousandsDrain"),
 	},
 	{
@@ -123,7 +123,37 @@ var resolveMutations = []mutation{
 	},
 	{
 		name: "as many rows in hand before a slow core", guard: "few rows wait for net cancels that the core does not answer",
-		edits: swap("services/reconciler/resolve/hand.go", "	case after > quickAnswer:\n		h.limit = h.least\n	case", "	case"),
+		edits: swap("services/reconciler/resolve/hand.go", "	case after > quickAnswer:\n		h.limit = min(h.least, h.cancels*(1+int(h.wait/after)))\n	case", "	case"),
 		tests: some(resolve, "TestHand"),
+	},
+	{
+		name: "rows in hand not bound by their leases", guard: "a row begins its net cancel while half of its lease is left",
+		edits: swap("services/reconciler/resolve/hand.go", "h.limit = min(h.least, h.cancels*(1+int(h.wait/after)))", "h.limit = h.least"),
+		tests: some(resolve, "TestHand"),
+	},
+	{
+		name: "more rows in hand for each quick inquiry, however slow the net cancels", guard: "a row begins its net cancel while half of its lease is left",
+		edits: swap("services/reconciler/resolve/hand.go", "	if after > quickAnswer || !h.slow {\n", "	if after > quickAnswer || after >= 0 {\n"),
+		tests: some(resolve, "TestHand|TestSweep_ACoreWhoseNetCancels"),
+	},
+	{
+		name: "a sweep's net cancels counted in full", guard: "rows whose net cancel the core ignores refuse no other",
+		edits: swap("services/reconciler/resolve/exchange.go", "Kind: corelink.Mutation, Frame: frame, Particular: t.lane != r.operator,", "Kind: corelink.Mutation, Frame: frame,"),
+		tests: some(resolve, "TestResolver_NetCancelsOfASweep"),
+	},
+	{
+		name: "fresh net cancels waited for to the end", guard: "what the core ignores or is slow about keeps no fresh row waiting",
+		edits: swap("services/reconciler/resolve/exchange.go", "	if t.brief {\n", "	if t.brief && !t.lane.first {\n"),
+		tests: some(resolve, "TestSweep_SlowNetCancels|TestSweep_P4HoldsAmongRowsWhose"),
+	},
+	{
+		name: "everyone in a crowd waited for to the end", guard: "what the core ignores for ever keeps no unlucky row waiting",
+		edits: swap(laneFile, "return l.again && rows > cap(l.inquiries) }", "return l.review && rows > cap(l.inquiries) }"),
+		tests: some(resolve, "TestSweep_RowsThatWereUnlucky"),
+	},
+	{
+		name: "of rows asked before the oldest due first, always", guard: "what the core ignores for ever keeps no unlucky row waiting",
+		edits: swap(laneFile, "o.Newest = l.newest && (l.first || l.again)\n", "o.Newest = l.newest && l.first\n"),
+		tests: some(resolve, "TestLane"),
 	},
 }

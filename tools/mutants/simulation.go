@@ -51,8 +51,8 @@ var simulationMutations = []mutation{
 	simulated(resolveMutations, "FENCED believed of a core without a fence", "fence: declared, not guessed"),
 	{
 		name: "simulation: FENCED without the net cancel", guard: "fence: inquiry 02 and then net cancel 02",
-		edits: swap(attemptFile, "	said, step, err := a.r.netCancel(ctx, a.turn.lane, row.ID)\n",
-			"	said, step, err := cancelNotFound, Step{}, error(nil)\n	if a.inquiry != inquiryNotDone {\n		said, step, err = a.r.netCancel(ctx, a.turn.lane, row.ID)\n	}\n"),
+		edits: swap(attemptFile, "	said, step, err := a.r.netCancel(ctx, a.turn, row.ID)\n",
+			"	said, step, err := cancelNotFound, Step{}, error(nil)\n	if a.inquiry != inquiryNotDone {\n		said, step, err = a.r.netCancel(ctx, a.turn, row.ID)\n	}\n"),
 		tests: days,
 	},
 	simulated(ledgerMutations, "key bound again without compare-and-set, memory", "key re-bind compare-and-set"),

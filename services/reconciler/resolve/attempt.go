@@ -17,6 +17,7 @@ type reply uint8
 const (
 	replyUnsent   reply = iota + 1 // nothing could be sent: no connection, an open circuit
 	replySilent                    // asked, and nothing came back, to nobody
+	replyHasty                     // the same, in the moment that it was given
 	replyIgnored                   // nothing came back to this row, which says nothing of the core
 	replyAnswered                  // something came back, be it garbage
 )
@@ -91,7 +92,7 @@ func (a *attempt) decided() bool {
 // ask makes the status inquiry.
 func (a *attempt) ask(ctx context.Context) (verdict, error) {
 	since := a.r.opts.Now().Add(-heardWindow)
-	said, step, err := a.r.inquire(ctx, a.turn.lane, a.row.ID)
+	said, step, err := a.r.inquire(ctx, a.turn, a.row.ID)
 	a.turn.leave()
 	if err != nil {
 		return verdict{}, err
@@ -115,6 +116,11 @@ func (a *attempt) unanswered(v *verdict, said inquiry, othersWere bool) {
 	case a.turn.lane.first:
 		// It had a moment. Its next inquiry has more, and is worth more.
 		a.reply, v.soon = replyIgnored, true
+	case a.r.hasty(a.turn, &a.r.pace):
+		a.reply, v.soon = replyHasty, true
+		if othersWere {
+			a.reply = replyIgnored
+		}
 	case othersWere:
 		// It is this row that it does not answer: that spends an attempt.
 		a.reply, v.answered = replyIgnored, true
@@ -137,7 +143,7 @@ func (a *attempt) undo(ctx context.Context, v verdict) error {
 	if !a.decided() {
 		return fmt.Errorf("decide to cancel %s: the ledger took it for a row that is %s", row.ID, row.Status)
 	}
-	said, step, err := a.r.netCancel(ctx, a.turn.lane, row.ID)
+	said, step, err := a.r.netCancel(ctx, a.turn, row.ID)
 	if err != nil {
 		return err
 	}
@@ -148,12 +154,17 @@ func (a *attempt) undo(ctx context.Context, v verdict) error {
 	}
 	v = rules.afterCancel(&a.row, a.claim.At, a.inquiry, said)
 	step.Outcome = v.why
-	if said == cancelUnanswered {
+	switch said {
+	case cancelUnsent:
+		// Nothing is spent, and the row is where it was.
+		step.Outcome, a.reply = unsaid("net cancel", &step), replyUnsent
+	case cancelUnanswered:
 		step.Outcome = unsaid("net cancel", &step)
-		if step.MTI == "" {
-			// Not sent: nothing is spent, and the row is where it was.
-			a.reply = replyUnsent
+		if a.r.hasty(a.turn, &a.r.cancelPace) && len(step.Response) == 0 {
+			// It had a moment, like an inquiry.
+			v.answered, v.soon = false, true
 		}
+	default: // it was answered
 	}
 	a.steps = append(a.steps, step)
 	return a.conclude(ctx, v)

@@ -12,6 +12,9 @@ const (
 	backoffBase = time.Second
 	// backoffCap is the longest back-off, and that of rows in review.
 	backoffCap = 5 * time.Minute
+	// crowdSteps is how many steps of back-off a row of a crowd comes later that was
+	// given a moment, so that what fell due last is not the same again at once.
+	crowdSteps = 4
 )
 
 // plan is when a row is asked again.
@@ -46,12 +49,16 @@ func (p plan) postponement(c *ledger.Claim, v verdict) ledger.Postponement {
 }
 
 func (p plan) delay(c *ledger.Claim, v verdict, attempts int, review bool) time.Duration {
+	t := &c.Transaction
 	switch {
 	case review:
 		return p.jitter(backoffCap)
 	case !v.answered:
 		// An unreachable core costs no attempts, and no time once it is back.
-		if v.soon {
+		switch {
+		case v.soon && t.Asked:
+			return p.jitter(p.exponential(attempts + crowdSteps))
+		case v.soon:
 			return p.jitter(min(backoffBase, p.sweep))
 		}
 		return p.jitter(p.sweep)

@@ -41,9 +41,9 @@ func echoes(got, want tranid.ID) error {
 }
 
 // inquire asks the core about a transaction: 0400; the row has its place. Its error is a fault of
-// ours; a core that does not answer, within the time that the lane gives it, is
+// ours; a core that does not answer, within the time that the row's turn gives it, is
 // an inquiryUnanswered, and one that answers something else an inquiryGarbled.
-func (r *Resolver) inquire(ctx context.Context, l *lane, id tranid.ID) (inquiry, Step, error) {
+func (r *Resolver) inquire(ctx context.Context, t turn, id tranid.ID) (inquiry, Step, error) {
 	frame, err := telegram.StatusRequest{TranID: id}.AppendTo(nil)
 	if err != nil {
 		return 0, Step{}, fmt.Errorf("encode the status inquiry about %s: %w", id, err)
@@ -51,14 +51,14 @@ func (r *Resolver) inquire(ctx context.Context, l *lane, id tranid.ID) (inquiry,
 	var answer telegram.StatusAnswer
 	garbled := false
 	within := ctx
-	if l != r.operator {
+	if t.lane != r.operator {
 		var stop context.CancelFunc
-		within, stop = context.WithTimeout(ctx, r.patience(l))
+		within, stop = context.WithTimeout(ctx, r.patience(t, &r.pace))
 		defer stop()
 	}
 	start := r.opts.Now()
 	res := r.exchange(within, id, corelink.Call{
-		Tx: corelink.TxStatusInquiry, Kind: corelink.Inquiry, Frame: frame, Particular: l != r.operator,
+		Tx: corelink.TxStatusInquiry, Kind: corelink.Inquiry, Frame: frame, Particular: t.lane != r.operator,
 		Check: func(b []byte) error {
 			garbled = true // until all of it is right
 			var err error
@@ -71,7 +71,7 @@ func (r *Resolver) inquire(ctx context.Context, l *lane, id tranid.ID) (inquiry,
 	if len(res.Answer) > 0 {
 		took := r.opts.Now().Sub(start)
 		r.pace.answered(took)
-		l.hand.answered(took)
+		t.lane.hand.inquired(took)
 	}
 	step := sentStep(frame, &res)
 	if !res.Answered() {
@@ -79,11 +79,9 @@ func (r *Resolver) inquire(ctx context.Context, l *lane, id tranid.ID) (inquiry,
 		switch {
 		case garbled || len(res.Answer) > 0:
 			return inquiryGarbled, step, nil
-		case res.Sent == corelink.SentNone && (ctx.Err() != nil || !errors.Is(res.Err, corelink.ErrAbandoned)):
+		case unsent(ctx, &res):
 			return inquiryUnsent, step, nil
 		}
-		// Its lane may have had no patience even to connect: then it was its turn
-		// all the same.
 		return inquiryUnanswered, step, nil
 	}
 	step.Processed, step.ResponseCode, step.CoreMessage = answer.Processed, answer.ResponseCode, answer.Message.Value
@@ -91,20 +89,27 @@ func (r *Resolver) inquire(ctx context.Context, l *lane, id tranid.ID) (inquiry,
 }
 
 // netCancel tells the core to cancel a transaction: 0420, once. Its error is a
-// fault of ours.
-func (r *Resolver) netCancel(ctx context.Context, l *lane, id tranid.ID) (cancel, Step, error) {
+// fault of ours. One that is given up after a moment is told again like one that was
+// lost: the core undoes a payment once, however often it is told.
+func (r *Resolver) netCancel(ctx context.Context, t turn, id tranid.ID) (cancel, Step, error) {
 	frame, err := telegram.CancelRequest{TranID: id}.AppendTo(nil)
 	if err != nil {
 		return 0, Step{}, fmt.Errorf("encode the net cancel of %s: %w", id, err)
 	}
-	if err := l.cancels.enter(ctx); err != nil {
-		return cancelUnanswered, Step{}, nil // not sent, as when there is no way to the core
+	if err := t.lane.cancels.enter(ctx); err != nil {
+		return cancelUnsent, Step{}, nil // as when there is no way to the core
 	}
-	defer l.cancels.leave()
+	defer t.lane.cancels.leave()
 	var answer telegram.CancelAnswer
+	within := ctx
+	if t.brief {
+		var stop context.CancelFunc
+		within, stop = context.WithTimeout(ctx, r.patience(t, &r.cancelPace))
+		defer stop()
+	}
 	start := r.opts.Now()
-	res := r.exchange(ctx, id, corelink.Call{
-		Tx: corelink.TxNetCancel, Kind: corelink.Mutation, Frame: frame,
+	res := r.exchange(within, id, corelink.Call{
+		Tx: corelink.TxNetCancel, Kind: corelink.Mutation, Frame: frame, Particular: t.lane != r.operator,
 		Check: func(b []byte) error {
 			var err error
 			if answer, err = telegram.ParseCancelAnswer(b); err != nil {
@@ -113,15 +118,26 @@ func (r *Resolver) netCancel(ctx context.Context, l *lane, id tranid.ID) (cancel
 			return echoes(answer.TranID, id)
 		},
 	})
+	took := r.opts.Now().Sub(start)
 	step := sentStep(frame, &res)
 	if !res.Answered() {
-		l.hand.unanswered()
+		t.lane.hand.unanswered(took)
 		r.log.InfoContext(ctx, "net cancel unanswered", "transaction_id", id, "sent", res.Sent.String(), "error", res.Err)
+		if unsent(ctx, &res) {
+			return cancelUnsent, step, nil
+		}
 		return cancelUnanswered, step, nil
 	}
-	l.hand.answered(r.opts.Now().Sub(start))
+	r.cancelPace.answered(took)
+	t.lane.hand.answered(took)
 	step.CancelResult, step.ResponseCode, step.CoreMessage = answer.CancelResult, answer.ResponseCode, answer.Message.Value
 	return cancelOf(answer.CancelResult, answer.ResponseCode), step, nil
+}
+
+// unsent reports whether there was no way to the core. There may have been no
+// patience even to connect, while ctx goes on: then it was the row's turn all the same.
+func unsent(ctx context.Context, res *corelink.Result) bool {
+	return res.Sent == corelink.SentNone && (ctx.Err() != nil || !errors.Is(res.Err, corelink.ErrAbandoned))
 }
 
 // exchange is an exchange about the transaction, in a span of its own.
@@ -139,17 +155,22 @@ func (r *Resolver) exchange(ctx context.Context, id tranid.ID, call corelink.Cal
 	return res
 }
 
-// patience is how long a lane waits for the answer to an inquiry. It is never
-// more than the read time-out, so that the caller has gone when that comes. Rows
-// that the core ignores, hangs up on or garbles, however many, are no reason to
-// refuse all others, so the circuit counts none of it; a core that hangs
-// altogether is spared by the passes. That there is no connection does count.
-func (r *Resolver) patience(l *lane) time.Duration {
-	if l.first {
-		return r.pace.moment(r.opts.ReadTimeout)
+// patience is how long the answer is waited for to an inquiry, or to a net cancel
+// that gets a moment: at most the read time-out, which a moment is as well while the
+// core takes long for all. A row that was asked before is not given up until it is
+// known how long that takes. Rows that the core ignores, hangs up on or garbles,
+// however many, are no reason to refuse all others, so the circuits count none of it;
+// a core that hangs altogether is spared by the passes. That there is no connection
+// does count.
+func (r *Resolver) patience(t turn, p *pace) time.Duration {
+	if r.hasty(t, p) {
+		return p.moment(r.opts.ReadTimeout)
 	}
 	return r.opts.ReadTimeout
 }
+
+// hasty reports whether an answer is waited for a moment only.
+func (r *Resolver) hasty(t turn, p *pace) bool { return t.lane.first || t.brief && p.known() }
 
 // heardSince reports whether the core has said anything, to anyone of this
 // process, since then: it does not hang altogether.

@@ -19,10 +19,10 @@ func TestHand_GrowsWithQuickAnswersAndIsSmallAgainWithOneThatIsNot(t *testing.T)
 	const places = 2
 	for what, slows := range map[string]func(h *hand){
 		"slow answer": func(h *hand) { h.answered(quickAnswer + time.Millisecond) },
-		"no answer":   (*hand).unanswered,
+		"no answer":   func(h *hand) { h.unanswered(0) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			h := newHand(places)
+			h := newHand(places, places, time.Minute)
 			if len(h.free) != h.least || h.least != rowsPerPlace*places {
 				t.Fatalf("%d rows at first, want %d", len(h.free), h.least)
 			}
@@ -61,6 +61,23 @@ func TestHand_GrowsWithQuickAnswersAndIsSmallAgainWithOneThatIsNot(t *testing.T)
 	(*hand)(nil).answered(time.Millisecond) // an operator's lane has no bound
 }
 
+// No more rows wait for net cancels than can begin them within half of a lease.
+func TestHand_HoldsWhatCanBeginWithinHalfALease(t *testing.T) {
+	const inquiries, cancels, lease = 10, 7, 8 * time.Second
+	for after, want := range map[time.Duration]int{
+		quickAnswer:             rowsPerPlace*inquiries + 1,
+		200 * time.Millisecond:  rowsPerPlace * inquiries,
+		time.Second:             5 * cancels,
+		2500 * time.Millisecond: 2 * cancels,
+		5 * time.Second:         cancels,
+	} {
+		h := newHand(inquiries, cancels, lease)
+		if h.answered(after); h.limit != want {
+			t.Errorf("%d rows before a core that takes %s, want %d", h.limit, after, want)
+		}
+	}
+}
+
 // countedStore notes how many rows are at the ledger at once, whose decisions take a
 // while.
 type countedStore struct {
@@ -95,7 +112,7 @@ func TestSweep_HasMoreRowsInHandWhileTheCoreIsQuick(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &countedStore{Store: memstore.New(time.Now)}
 				h := newHouse(store, testFlags(), time.Now)
-				putMany(t, h.store, 0, 2000)
+				putMany(t, h.store, 0, 1500)
 				h.core.answers(func(ctx context.Context, call corelink.Call, mti string, id tranid.ID) corelink.Result {
 					time.Sleep(c.takes)
 					return says("01", "01")(ctx, call, mti, id)

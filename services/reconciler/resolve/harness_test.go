@@ -59,8 +59,8 @@ func newHouse(store ledger.Store, flags Flags, now func() time.Time) *house {
 // Of rows never asked about, the tests' resolver has so many in hand, and so many
 // of those at the core.
 const (
-	workers   = 40
-	atTheCore = 10
+	workers   = 36
+	atTheCore = 9
 )
 
 // sweep is one pass along every lane.

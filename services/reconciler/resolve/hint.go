@@ -59,7 +59,7 @@ type rested struct {
 
 func newHints(r *Resolver) *hints {
 	return &hints{
-		r: r, lane: hintLane(),
+		r: r, lane: hintLane(r.opts.Flags.Lease),
 		waiting: make(chan tranid.ID, hintBacklog), ready: make(chan tranid.ID),
 		tokens: hintRate, resting: map[tranid.ID]struct{}{},
 	}

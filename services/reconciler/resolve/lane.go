@@ -14,11 +14,14 @@ import (
 // A resolver has four lanes, each with a rhythm, workers and places at the core
 // of its own, so that no kind of row keeps another waiting:
 //
-//   - fresh: rows that were never asked about. Each gets a moment, and whatever
-//     is not answered in it is a matter for the next lane. However many rows the
-//     core ignores, one that came after or among them is asked soon.
-//   - asked: rows that were asked before. Whatever the core ignores holds no more
-//     than this share.
+//   - fresh: rows that were never asked about. Each of its exchanges gets a moment,
+//     and whatever is not answered in it is a matter for the next lane. However many
+//     rows the core ignores, one that came after or among them is asked soon.
+//   - asked: rows that were asked before. Whatever the core ignores or is slow about
+//     holds no more than this share. While there are more than have room, half of it
+//     at most is taken by rows that are given the whole time, and the others are given
+//     a moment: for those that are ignored for ever, one that was unlucky once does
+//     not wait.
 //   - review: rows that a human should look at, one batch in a pass.
 //   - owed: final rows, which an operator has settled and the core is to be told of.
 //     They are not asked about, and need no place for an inquiry.
@@ -35,6 +38,8 @@ type lane struct {
 	inquiries, cancels places
 	// first is the lane of the rows that were never asked about.
 	first bool
+	// again is the lane of the rows that were, and are not in review.
+	again bool
 	// hinted is the lane of rows that the core has hinted at, whose attempts leave
 	// them as due as they were.
 	hinted bool
@@ -42,6 +47,10 @@ type lane struct {
 	// newest is which end of what is due the next claim is of. Only the dispatch of
 	// the pass under way touches it.
 	newest bool
+	// single: the last claim was of a row that is waited for.
+	single bool
+	// singles is how many such rows are in hand.
+	singles atomic.Int32
 	// told is when it was last logged that a pass ended early.
 	told time.Time
 	// beat is when the last pass ended, or Run began.
@@ -50,23 +59,23 @@ type lane struct {
 
 // lanes share out the connections to the core that this process has, but for those
 // of hints and operators.
-func lanes(connections int) []*lane {
-	share := func(l *lane, sixteenths int) *lane {
-		n := max(1, connections*sixteenths/16)
-		l.hand, l.inquiries, l.cancels = newHand(n), make(places, n), make(places, n)
+func lanes(connections int, lease time.Duration) []*lane {
+	share := func(l *lane, inquiries, cancels int) *lane {
+		i, c := max(1, connections*inquiries/16), max(1, connections*cancels/16)
+		l.hand, l.inquiries, l.cancels = newHand(i, c, lease), make(places, i), make(places, c)
 		return l
 	}
 	return []*lane{
-		share(&lane{name: "fresh", part: ledger.PartFresh, first: true}, 10),
-		share(&lane{name: "asked", part: ledger.PartAsked}, 3),
-		share(&lane{name: "review", review: true}, 1),
-		{name: "owed", owed: true, hand: newHand(1), cancels: make(places, 1)},
+		share(&lane{name: "fresh", part: ledger.PartFresh, first: true}, 9, 7),
+		share(&lane{name: "asked", part: ledger.PartAsked, again: true}, 4, 6),
+		share(&lane{name: "review", review: true}, 1, 1),
+		{name: "owed", owed: true, hand: newHand(1, 1, lease), cancels: make(places, 1)},
 	}
 }
 
 // hintLane is that of rows that the core has hinted at.
-func hintLane() *lane {
-	return &lane{name: "hints", hinted: true, hand: newHand(1), inquiries: make(places, 1), cancels: make(places, 1)}
+func hintLane(lease time.Duration) *lane {
+	return &lane{name: "hints", hinted: true, hand: newHand(1, 1, lease), inquiries: make(places, 1), cancels: make(places, 1)}
 }
 
 // places are taken by sending and given back by receiving; nil has no bound.
@@ -96,19 +105,31 @@ type turn struct {
 	lane *lane
 	// leave gives back the row's place for an inquiry; twice is once.
 	leave func()
+	// brief is a way on which nothing is waited for longer than a moment.
+	brief bool
 }
 
 // turn is that of a row which has its place for an inquiry.
-func (l *lane) turn() turn { return turn{l, sync.OnceFunc(l.inquiries.leave)} }
+func (l *lane) turn() turn {
+	return turn{lane: l, leave: sync.OnceFunc(l.inquiries.leave), brief: l.first}
+}
 
 // next are the options of the lane's next claim. What is due is taken from both
-// ends in turns: behind a backlog, what fell due last is not asked last.
+// ends in turns: behind a backlog, what fell due last is not asked last. Of rows that
+// were asked before, one that has been due longest and is waited for comes between.
 func (l *lane) next(lease time.Duration) ledger.ClaimOptions {
 	o := l.oldest(lease)
-	o.Newest = l.newest && l.first
+	if l.single = l.again && !l.single && int(l.singles.Load()) < max(1, cap(l.inquiries)/2); l.single {
+		o.Limit = 1
+		return o
+	}
+	o.Newest = l.newest && (l.first || l.again)
 	l.newest = !l.newest
 	return o
 }
+
+// crowded reports whether a claim of so many rows is of more than can be waited for.
+func (l *lane) crowded(rows int) bool { return l.again && rows > cap(l.inquiries) }
 
 // oldest are the options of a claim of what has been due longest.
 func (l *lane) oldest(lease time.Duration) ledger.ClaimOptions {

@@ -24,7 +24,7 @@ func (a *attempt) repay(ctx context.Context) error {
 		return err
 	}
 	v := rules.afterOwed(&a.row, a.claim.At, said)
-	if said == cancelUnanswered {
+	if said == cancelUnsent || said == cancelUnanswered {
 		v.why = unsaid("net cancel that is owed", &step)
 	}
 	step.Outcome = v.why
@@ -32,7 +32,7 @@ func (a *attempt) repay(ctx context.Context) error {
 	switch {
 	case v.next == nextSettle:
 		return a.repaid(ctx, v)
-	case step.MTI == "":
+	case said == cancelUnsent:
 		a.reply = replyUnsent // its claim is given back
 		return nil
 	default:
@@ -43,7 +43,7 @@ func (a *attempt) repay(ctx context.Context) error {
 // tellOwed sends the net cancel, and notes what the core's silence is about.
 func (r *Resolver) tellOwed(ctx context.Context, a *attempt) (cancel, Step, error) {
 	since := r.opts.Now().Add(-heardWindow)
-	said, step, err := r.netCancel(ctx, a.turn.lane, a.row.ID)
+	said, step, err := r.netCancel(ctx, a.turn, a.row.ID)
 	a.reply = replyAnswered
 	if said == cancelUnanswered && len(step.Response) == 0 {
 		a.reply = replySilent

@@ -15,6 +15,9 @@ const (
 	// silenceLimit is how many rows in a row the core may leave unanswered
 	// before a pass takes it for unreachable and spares the rest.
 	silenceLimit = 5
+	// hastyPerSilence is how many that were given a moment only count like one that
+	// was waited for.
+	hastyPerSilence = 8
 	// claimsAtOnce is how many claims of a lane are under way at most.
 	claimsAtOnce = 4
 	// releaseTime bounds the release of claims when a pass ends.
@@ -34,7 +37,7 @@ var (
 type pass struct {
 	r     *Resolver
 	lane  *lane
-	queue chan ledger.Claim
+	queue chan dueRow
 	// more is asked for rows by a worker that found none.
 	more chan struct{}
 	// over is closed when there is no point in going on; err says why.
@@ -49,10 +52,17 @@ type pass struct {
 	unended map[string]struct{}
 }
 
+// dueRow is a row that was claimed, whether it is one of a crowd, and whether it was
+// claimed to be waited for.
+type dueRow struct {
+	ledger.Claim
+	crowd, single bool
+}
+
 func newPass(r *Resolver, l *lane) *pass {
 	return &pass{
 		r: r, lane: l,
-		queue: make(chan ledger.Claim), more: make(chan struct{}, 1), over: make(chan struct{}), unended: map[string]struct{}{},
+		queue: make(chan dueRow), more: make(chan struct{}, 1), over: make(chan struct{}), unended: map[string]struct{}{},
 	}
 }
 
@@ -126,6 +136,7 @@ func (p *pass) dispatch(ctx context.Context, until time.Time, many func()) error
 		switch {
 		case err != nil:
 			return err
+		case p.lane.again && n > 0: // its ends are taken in turns, by one
 		case p.lane.review, n < ledger.MaxClaim && !adopting:
 			return nil
 		case n == ledger.MaxClaim:
@@ -149,7 +160,7 @@ func (p *pass) claimAndHand(ctx context.Context, o ledger.ClaimOptions) (int, er
 	if err != nil {
 		return 0, fmt.Errorf("claim due transactions: %w", err)
 	}
-	p.hand(ctx, claims, begin.C)
+	p.hand(ctx, claims, o.Limit == 1, begin.C)
 	return len(claims), nil
 }
 
@@ -163,11 +174,12 @@ func (p *pass) claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Claim
 
 // hand gives claims to the workers as they become free, and keeps the rest for
 // release when the pass is over, is told to stop, or the leases grow old.
-func (p *pass) hand(ctx context.Context, claims []ledger.Claim, tooLate <-chan time.Time) {
+func (p *pass) hand(ctx context.Context, claims []ledger.Claim, single bool, tooLate <-chan time.Time) {
+	crowd := p.lane.crowded(len(claims))
 	for i, claim := range claims {
 		if !p.ended() && ctx.Err() == nil && !isOver(tooLate) {
 			select {
-			case p.queue <- claim:
+			case p.queue <- dueRow{claim, crowd, single}:
 				continue
 			case <-p.over:
 			case <-ctx.Done():
@@ -216,26 +228,31 @@ func (p *pass) workOne(ctx context.Context) bool {
 	}
 	turn := p.lane.turn()
 	defer turn.leave()
-	claim, ok := p.take()
+	row, ok := p.take()
 	if ok {
-		p.resolveGuarded(ctx, turn, claim)
+		turn.brief = turn.brief || row.crowd
+		if row.single {
+			p.lane.singles.Add(1)
+			defer p.lane.singles.Add(-1)
+		}
+		p.resolveGuarded(ctx, turn, row.Claim)
 	}
 	return ok
 }
 
 // take is the next row, for which more is claimed if there is none yet.
-func (p *pass) take() (ledger.Claim, bool) {
+func (p *pass) take() (dueRow, bool) {
 	select {
-	case claim, ok := <-p.queue:
-		return claim, ok
+	case row, ok := <-p.queue:
+		return row, ok
 	default:
 	}
 	select {
 	case p.more <- struct{}{}:
 	default:
 	}
-	claim, ok := <-p.queue
-	return claim, ok
+	row, ok := <-p.queue
+	return row, ok
 }
 
 // resolveGuarded is resolve, of which nothing that happens reaches another row.
@@ -307,12 +324,14 @@ func (p *pass) heard(r reply) {
 		p.silence = 0
 	case replyUnsent:
 		why, p.noWay = errNoWay, true
-		p.silence++
+		p.silence += hastyPerSilence
 	case replySilent:
+		p.silence += hastyPerSilence
+	case replyHasty:
 		p.silence++
 	case replyIgnored: // says nothing of the core
 	}
-	silent := p.silence >= silenceLimit
+	silent := p.silence >= silenceLimit*hastyPerSilence
 	p.mu.Unlock()
 	if silent {
 		p.end(why)

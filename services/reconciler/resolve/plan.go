@@ -26,7 +26,8 @@ const (
 type cancel uint8
 
 const (
-	cancelUnanswered cancel = iota + 1
+	cancelUnsent     cancel = iota + 1 // there was no way to the core
+	cancelUnanswered                   // nothing valid came back in the time that it was given
 	cancelUnusable
 	cancelConfirmed // 01: canceled, now or before
 	cancelNotFound  // 02: no such debit; a core that fences refuses it from now on
@@ -88,7 +89,7 @@ type verdict struct {
 	// counts an inquiry's 02.
 	answered bool
 	notFound bool
-	// soon: asked for a moment only, so the next time need not be far.
+	// soon: waited for a moment only, so the next time need not be far.
 	soon bool
 	// window is when waiting for a late original ends, by the database's clock;
 	// zero unless that is the only thing waited for.

@@ -120,7 +120,8 @@ type Resolver struct {
 	lanes    []*lane
 	operator *lane
 	hints    *hints
-	pace     pace
+	// pace is of inquiries, cancelPace of net cancels.
+	pace, cancelPace pace
 	// heard is when the core last said anything.
 	heard atomic.Pointer[time.Time]
 }
@@ -138,7 +139,7 @@ func New(store ledger.Store, core Core, o Options) *Resolver {
 		metrics: newMetrics(o.Registry),
 		poison:  newPoisonRows(o.Now),
 
-		lanes:    lanes(o.Connections),
+		lanes:    lanes(o.Connections, o.Flags.Lease),
 		operator: &lane{name: "operator"},
 	}
 	r.hints = newHints(r)

@@ -168,7 +168,7 @@ func TestSweep_ALostAnswerToTheNetCancelIsFoundByTheNextInquiry(t *testing.T) {
 		defer h.running(t)()
 		settledWithin(t, h.store, promise, id)
 		row := get(t, h.store, id)
-		if row.Status != ledger.StatusCanceled || row.Evidence != ledger.EvidenceCancelConfirmed || row.ResolveAttempts != 1 {
+		if row.Status != ledger.StatusCanceled || row.Evidence != ledger.EvidenceCancelConfirmed || row.ResolveAttempts != 0 {
 			t.Errorf("%s %s after %d attempts", row.Status, row.Evidence, row.ResolveAttempts)
 		}
 		want := fmt.Sprintf("[0400 %[1]s 0420 %[1]s 0400 %[1]s]", id)
