@@ -322,20 +322,20 @@ func TestClaimed_ForgetsTheOldest(t *testing.T) {
 	claim := func(n int) ledger.Claim {
 		return ledger.Claim{Token: fmt.Sprint(n), Transaction: ledger.Transaction{ID: numbered(n).ID, Status: ledger.StatusUnknown}}
 	}
-	garbage := claim(maxClaimed + 1)
+	garbage := claim(maxRecent + 1)
 	garbage.Err = errGarbage
 	c.remember([]ledger.Claim{claim(0), claim(1), garbage, {Transaction: claim(2).Transaction}})
 	c.decided(numbered(1).ID)
 	if row, ok := c.find(numbered(1).ID); !ok || row.token != "1" || row.Decision != ledger.DecisionCancel {
 		t.Errorf("%+v, %t", row, ok)
 	}
-	for n := 2; n <= maxClaimed; n++ {
+	for n := 2; n <= maxRecent; n++ {
 		c.remember([]ledger.Claim{claim(n)})
 	}
 	_, oldest := c.find(numbered(0).ID)
 	_, next := c.find(numbered(1).ID)
 	_, bad := c.find(garbage.Transaction.ID)
-	if len(c.rows) != maxClaimed || oldest || !next || bad {
+	if len(c.rows) != maxRecent || oldest || !next || bad {
 		t.Errorf("%d rows, the oldest %t, the next %t, the one with garbage %t", len(c.rows), oldest, next, bad)
 	}
 	c.forget(numbered(1).ID)
