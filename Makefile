@@ -83,7 +83,7 @@ bench-telegrams: ## Run the benchmarks of the codec
 
 .PHONY: bench-resolve
 bench-resolve: build ## Measure how fast a backlog of UNKNOWN payments drains (BENCH_FLAGS='--only sqlite')
-	$(GO) run ./bench/resolve --reconciler $(BIN)/reconciler $(BENCH_FLAGS)
+	$(GO) run ./bench/resolve --reconciler $(BIN)/reconciler --corebank $(BIN)/corebank $(BENCH_FLAGS)
 
 .PHONY: bench-settlement
 bench-settlement: ## Measure settlement: a million generated rows and their memory, and real ledgers (GWANMUN_BENCH_ROWS=10000000)

@@ -34,7 +34,7 @@ func (r *result) add(before, drained, after float64, used cpus) {
 }
 
 // line is what is printed, and whether the goal is met.
-func (r *result) line(ledger string, takes time.Duration) (line string, met bool) {
+func (r *result) line(ledger, answers string) (line string, met bool) {
 	ratio, aa := median(r.ratios), median(r.aas)
 	verdict := "met"
 	switch {
@@ -42,10 +42,6 @@ func (r *result) line(ledger string, takes time.Duration) (line string, met bool
 		verdict = "rejected"
 	case ratio < wanted:
 		verdict = "MISSED"
-	}
-	answers := "at once"
-	if takes > 0 {
-		answers = "after " + takes.String()
 	}
 	drained := median(r.drains)
 	return fmt.Sprintf("| %s | %s | %.0f | %.0f | %.0f | %.3f | %.2f | %.1f | %.1f | ratio at least %.2f | %s |\n",
