@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -75,13 +76,27 @@ func TestAudit_RowsOfTheRoundBeforeDoNotCount(t *testing.T) {
 	}
 }
 
+// paged is a ledger whose pages have one row each.
+type paged struct{ ledger.Reader }
+
+func (p paged) List(ctx context.Context, f ledger.Filter) (ledger.Page, error) {
+	f.Limit = 1
+	return p.Reader.List(ctx, f)
+}
+
 func TestAudit_ReadsEveryPage(t *testing.T) {
-	const rows = ledger.MaxPage + 1
-	b, store := filled(t, new(core), rows)
-	for n := range int64(rows) {
-		fence(t, store, n+1)
+	b, store := filled(t, new(core), 3)
+	fence(t, store, 3)
+	fence(t, store, 2)
+	if err := audit(t.Context(), paged{store}, b, fenced); !errors.Is(err, errUndrained) {
+		t.Errorf("with the last row left: error %v", err)
 	}
-	if err := audit(t.Context(), store, b, fenced); err != nil {
-		t.Errorf("error %v", err)
+	fence(t, store, 1)
+	if err := audit(t.Context(), paged{store}, b, fenced); err != nil {
+		t.Errorf("with all rows that ended: %v", err)
+	}
+	b.rows = 2
+	if err := audit(t.Context(), paged{store}, b, fenced); !errors.Is(err, errUndrained) {
+		t.Errorf("with a row too many: error %v", err)
 	}
 }
