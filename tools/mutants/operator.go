@@ -80,7 +80,7 @@ var operatorMutations = []mutation{
 	},
 	{
 		name: "hint spends an attempt", guard: "a hint spends no attempt",
-		edits: swap(attemptFile, "	if a.turn.lane.hinted {\n		p = unspent(&a.claim, v)\n	}\n", ""),
+		edits: swap(attemptFile, "	if a.turn.hinted {\n		p = unspent(&a.claim, v)\n	}\n", ""),
 		tests: some(resolve, "Hint_"),
 	},
 	{

@@ -39,6 +39,8 @@ type attempt struct {
 	row   ledger.Transaction
 	steps []Step
 	reply reply
+	// asked is when the inquiry began.
+	asked time.Time
 	// What the core said, for the case that another was faster.
 	inquiry inquiry
 	cancel  cancel
@@ -91,7 +93,8 @@ func (a *attempt) decided() bool {
 
 // ask makes the status inquiry.
 func (a *attempt) ask(ctx context.Context) (verdict, error) {
-	since := a.r.opts.Now().Add(-heardWindow)
+	a.asked = a.r.opts.Now()
+	since := a.asked.Add(-heardWindow)
 	said, step, err := a.r.inquire(ctx, a.turn, a.row.ID)
 	a.turn.leave()
 	if err != nil {
@@ -232,8 +235,12 @@ func (a *attempt) settle(ctx context.Context, v verdict) (bool, error) {
 // postpone ends the claim of a row that stays UNKNOWN.
 func (a *attempt) postpone(ctx context.Context, v verdict) error {
 	p := a.r.plan.postponement(&a.claim, v)
-	if a.turn.lane.hinted {
+	if a.turn.hinted {
 		p = unspent(&a.claim, v)
+	}
+	again := a.r.hints.outdated(a.row.ID, a.asked, a.claim.At.Add(p.Delay))
+	if again {
+		p.Delay = 0
 	}
 	p.By = a.by
 	raised := p.NeedsReview && !a.row.NeedsReview
@@ -245,6 +252,11 @@ func (a *attempt) postpone(ctx context.Context, v verdict) error {
 	later.End()
 	if err != nil {
 		return a.unlessOvertaken(ctx, fmt.Errorf("postpone %s: %w", a.row.ID, err))
+	}
+	if again {
+		after := a.row
+		after.Asked, after.NeedsReview = true, after.NeedsReview || raised
+		a.r.hints.stir(a.r.laneOf(&after))
 	}
 	if raised {
 		a.r.log.WarnContext(ctx, "transaction needs review", "transaction_id", a.row.ID,

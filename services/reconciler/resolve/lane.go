@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,10 +41,13 @@ type lane struct {
 	first bool
 	// again is the lane of the rows that were, and are not in review.
 	again bool
-	// hinted is the lane of rows that the core has hinted at, whose attempts leave
-	// them as due as they were.
+	// hinted is the lane of rows that the core has hinted at.
 	hinted bool
 
+	// wanted: a row was hastened, and nothing claimed since. nudged has a token when
+	// there is to be a pass, or the one under way is to claim again.
+	wanted atomic.Bool
+	nudged chan struct{}
 	// newest is which end of what is due the next claim is of. Only the dispatch of
 	// the pass under way touches it.
 	newest bool
@@ -63,6 +67,7 @@ func lanes(connections int, lease time.Duration) []*lane {
 	share := func(l *lane, inquiries, cancels int) *lane {
 		i, c := max(1, connections*inquiries/16), max(1, connections*cancels/16)
 		l.hand, l.inquiries, l.cancels = newHand(i, c, lease), make(places, i), make(places, c)
+		l.nudged = make(chan struct{}, 1)
 		return l
 	}
 	return []*lane{
@@ -107,11 +112,14 @@ type turn struct {
 	leave func()
 	// brief is a way on which nothing is waited for longer than a moment.
 	brief bool
+	// hinted: the core has hinted at the row, and nobody else would have asked now. The
+	// attempt leaves it as due as it was.
+	hinted bool
 }
 
 // turn is that of a row which has its place for an inquiry.
 func (l *lane) turn() turn {
-	return turn{lane: l, leave: sync.OnceFunc(l.inquiries.leave), brief: l.first}
+	return turn{lane: l, leave: sync.OnceFunc(l.inquiries.leave), brief: l.first, hinted: l.hinted}
 }
 
 // next are the options of the lane's next claim. What is due is taken from both
@@ -134,6 +142,30 @@ func (l *lane) crowded(rows int) bool { return l.again && rows > cap(l.inquiries
 // oldest are the options of a claim of what has been due longest.
 func (l *lane) oldest(lease time.Duration) ledger.ClaimOptions {
 	return ledger.ClaimOptions{Limit: ledger.MaxClaim, Lease: lease, Review: l.review, Only: l.part, Owed: l.owed}
+}
+
+// wake has the lane claim soon, in the pass under way or in one that begins. One that
+// hints are not about is not there to be woken.
+func (l *lane) wake() {
+	select {
+	case l.nudged <- struct{}{}:
+	default:
+	}
+}
+
+// laneOf is the lane of a row that is UNKNOWN.
+func (r *Resolver) laneOf(t *ledger.Transaction) *lane {
+	at := slices.IndexFunc(r.lanes, func(l *lane) bool {
+		switch {
+		case t.NeedsReview:
+			return l.review
+		case t.Asked:
+			return l.again
+		default:
+			return l.first
+		}
+	})
+	return r.lanes[at]
 }
 
 // beats notes that a pass has ended.

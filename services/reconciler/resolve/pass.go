@@ -39,7 +39,8 @@ type pass struct {
 	lane  *lane
 	queue chan dueRow
 	// more is asked for rows by a worker that found none.
-	more chan struct{}
+	more  chan struct{}
+	begun begun
 	// over is closed when there is no point in going on; err says why.
 	over chan struct{}
 
@@ -63,11 +64,13 @@ func newPass(r *Resolver, l *lane) *pass {
 	return &pass{
 		r: r, lane: l,
 		queue: make(chan dueRow), more: make(chan struct{}, 1), over: make(chan struct{}), unended: map[string]struct{}{},
+		begun: newBegun(),
 	}
 }
 
-// run resolves what is due and returns why it ended early, if it did. Rows that
-// are begun come to an end even when ctx is done, within StopGrace.
+// run resolves what is due, and what is hastened while workers have rows, and returns
+// why it ended early, if it did. Rows that are begun come to an end even when ctx is
+// done, within StopGrace.
 func (p *pass) run(ctx context.Context, until time.Time) error {
 	rows, stop := outlive(ctx, p.r.opts.StopGrace)
 	defer stop()
@@ -78,7 +81,11 @@ func (p *pass) run(ctx context.Context, until time.Time) error {
 		}
 	}
 	hire(p.lane.hand.least)
-	err := p.dispatchAll(ctx, until, func() { hire(p.lane.hand.most - p.lane.hand.least) })
+	more := sync.OnceFunc(func() { hire(p.lane.hand.most - p.lane.hand.least) })
+	err := p.dispatchAll(ctx, until, more)
+	for err == nil && p.lingers(ctx, until) {
+		err = p.dispatchAll(ctx, until, more)
+	}
 	close(p.queue)
 	crew.Wait()
 	// Only now: a token may cover rows that were still being resolved.
@@ -125,18 +132,21 @@ func (p *pass) assist(ctx context.Context, until time.Time, ended <-chan struct{
 }
 
 // dispatch claims rows and hands them to the workers: of those in review one
-// batch, of the others until none is due or time is up. What was abandoned is
-// adopted on the way, so that thousands of it keep nothing else waiting. There may
-// be enough for others, too, once it has found as many as one claim may have.
+// batch, unless some were hastened, of the others until none is due or time is up.
+// What was abandoned is adopted on the way, so that thousands of it keep nothing else
+// waiting. There may be enough for others, too, once it has found as many as one claim
+// may have.
 func (p *pass) dispatch(ctx context.Context, until time.Time, many func()) error {
-	adopting := p.lane.first
+	adopting, hastened := p.lane.first, false
 	for p.goesOn(ctx, until) {
 		adopting = adopting && p.r.adopt(ctx)
+		hastened = p.lane.wanted.Swap(false) || hastened
 		n, err := p.claimAndHand(ctx, p.lane.next(p.r.opts.Flags.Lease))
 		switch {
 		case err != nil:
 			return err
 		case p.lane.again && n > 0: // its ends are taken in turns, by one
+		case p.lane.review && n == ledger.MaxClaim && hastened:
 		case p.lane.review, n < ledger.MaxClaim && !adopting:
 			return nil
 		case n == ledger.MaxClaim:
@@ -178,6 +188,7 @@ func (p *pass) hand(ctx context.Context, claims []ledger.Claim, single bool, too
 	crowd := p.lane.crowded(len(claims))
 	for i, claim := range claims {
 		if !p.ended() && ctx.Err() == nil && !isOver(tooLate) {
+			p.begun.enter()
 			select {
 			case p.queue <- dueRow{claim, crowd, single}:
 				continue
@@ -185,6 +196,7 @@ func (p *pass) hand(ctx context.Context, claims []ledger.Claim, single bool, too
 			case <-ctx.Done():
 			case <-tooLate:
 			}
+			p.begun.leave()
 		}
 		for _, left := range claims[i:] {
 			p.leave(left.Token)
@@ -230,6 +242,7 @@ func (p *pass) workOne(ctx context.Context) bool {
 	defer turn.leave()
 	row, ok := p.take()
 	if ok {
+		defer p.begun.leave()
 		turn.brief = turn.brief || row.crowd
 		if row.single {
 			p.lane.singles.Add(1)
@@ -274,6 +287,9 @@ func (p *pass) resolve(ctx context.Context, t turn, claim ledger.Claim) {
 	}
 	if correlation := claim.Transaction.CorrelationID; correlation != "" {
 		ctx = telemetry.WithCorrelationID(ctx, correlation)
+	}
+	if due := p.r.hints.dueBefore(id); !due.IsZero() {
+		t.hinted, claim.Transaction.NextResolveAt = true, due
 	}
 	a, err := p.r.attempt(ctx, t, claim, p.r.sweeper())
 	p.heard(a.reply)

@@ -28,16 +28,17 @@ func (r *Resolver) Run(ctx context.Context) {
 	}
 	var loops sync.WaitGroup
 	for _, l := range r.lanes {
-		loops.Go(func() { r.every(ctx, func(ctx context.Context) bool { return r.sweep(ctx, l) }) })
+		loops.Go(func() { r.every(ctx, l.nudged, func(ctx context.Context) bool { return r.sweep(ctx, l) }) })
 	}
-	loops.Go(func() { r.every(ctx, func(ctx context.Context) bool { r.count(ctx); return false }) })
+	loops.Go(func() { r.every(ctx, nil, func(ctx context.Context) bool { r.count(ctx); return false }) })
 	loops.Go(func() { r.hints.run(ctx) })
 	loops.Wait()
 }
 
 // every calls work at once and then every sweep interval, never twice at a
-// time, and sooner while it wants that. A panic in it costs that call alone.
-func (r *Resolver) every(ctx context.Context, work func(context.Context) (soon bool)) {
+// time, and sooner while it wants that or is nudged. A panic in it costs that call
+// alone.
+func (r *Resolver) every(ctx context.Context, nudged <-chan struct{}, work func(context.Context) (soon bool)) {
 	ticker := time.NewTicker(r.opts.Flags.SweepInterval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
@@ -53,6 +54,7 @@ func (r *Resolver) every(ctx context.Context, work func(context.Context) (soon b
 		case <-ctx.Done():
 		case <-ticker.C:
 		case <-sooner:
+		case <-nudged:
 		}
 	}
 }
@@ -61,6 +63,9 @@ func (r *Resolver) every(ctx context.Context, work func(context.Context) (soon b
 func (r *Resolver) sweep(ctx context.Context, l *lane) (noWay bool) {
 	p := newPass(r, l)
 	err := p.run(ctx, r.opts.Now().Add(r.passTime()))
+	if l.wanted.Load() { // too late for this pass
+		l.wake()
+	}
 	now := r.opts.Now()
 	switch {
 	case errors.As(err, new(*PanicError)):
