@@ -93,7 +93,7 @@ var resolveMutations = []mutation{
 	},
 	{
 		name: "a way to the core looked for at the next sweep only", guard: "a circuit that is tried for a moment is used",
-		edits: swap("services/reconciler/resolve/sweep.go", "	return p.noWay\n", "	return p.noWay && l.review\n"),
+		edits: swap("services/reconciler/resolve/sweep.go", "	case !p.noWay:\n", "	case !p.noWay || !l.review:\n"),
 		tests: some(resolve, "TestSweep_P4HoldsWhileBothCircuitsFlap"),
 	},
 	{

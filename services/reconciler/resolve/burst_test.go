@@ -179,12 +179,12 @@ func TestHint_AFloodOfHintsStarvesNoOtherRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(nil, testFlags(), time.Now)
 		const mad = 300
-		h.core.answers(within(100*time.Millisecond, func(ctx context.Context, call corelink.Call, mti string, id tranid.ID) corelink.Result {
+		h.core.answers(func(ctx context.Context, call corelink.Call, mti string, id tranid.ID) corelink.Result {
 			if id < numbered(mad) {
-				return says("04", "01")(ctx, call, mti, id)
+				return within(400*time.Millisecond, says("04", "01"))(ctx, call, mti, id)
 			}
 			return says("01", "01")(ctx, call, mti, id)
-		}))
+		})
 		for i := range mad {
 			aside(t, h, int64(i))
 		}
@@ -199,6 +199,7 @@ func TestHint_AFloodOfHintsStarvesNoOtherRow(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		})
+		defer func() { stop(); flood.Wait() }()
 		time.Sleep(10 * time.Second)
 		var others, soon []tranid.ID
 		for i := range int64(20) {
@@ -206,36 +207,127 @@ func TestHint_AFloodOfHintsStarvesNoOtherRow(t *testing.T) {
 		}
 		settledWithin(t, h.store, testFlags().SweepInterval+time.Second, soon...)
 		settledWithin(t, h.store, time.Minute+testFlags().SweepInterval, others...)
-		stop()
-		flood.Wait()
 	})
 }
 
-// What the core says to an inquiry may be from before what it hints at meanwhile.
+// What the core says to an inquiry may be from before what it hints at meanwhile. Then
+// it is asked once more, which spends nothing should it say the same.
 func TestHint_DuringAnInquiryTheRowIsAskedAgain(t *testing.T) {
+	for _, ends := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(nil, rarely(), time.Now)
+			ids := make([]tranid.ID, 8) // more than the hints have workers
+			for i := range ids {
+				ids[i] = fresh(t, h, int64(i+1))
+			}
+			var done atomic.Bool
+			h.core.answers(func(ctx context.Context, call corelink.Call, mti string, id tranid.ID) corelink.Result {
+				answer := says("04", "01")
+				if done.Load() {
+					answer = says("01", "01")
+				}
+				return within(100*time.Millisecond, answer)(ctx, call, mti, id)
+			})
+			defer h.running(t)()
+			time.Sleep(50 * time.Millisecond)
+			done.Store(ends)
+			for _, id := range ids {
+				h.Hint(string(id))
+			}
+			if ends {
+				settledWithin(t, h.store, time.Second, ids...)
+				h.hinted(t, hintHastened, len(ids)-h.hints.lane.hand.least)
+				return
+			}
+			time.Sleep(2 * time.Second)
+			for _, id := range ids {
+				row, asked := get(t, h.store, id), h.core.count("0400", id)
+				if row.ResolveAttempts > 1 || asked < 2 || asked > 3 {
+					t.Errorf("%d attempts, asked %d times", row.ResolveAttempts, asked)
+				}
+			}
+		})
+	}
+}
+
+// The core is back and calls, while the circuit to it is open yet.
+func TestHint_BeforeThereIsAWayToTheCoreRowsAreTriedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		flags := rarely()
+		flags.MaxAttempts = 1
+		h := newHouse(nil, flags, time.Now)
+		h.core.answers(refused)
+		defer h.running(t)()
+		synctest.Wait()
+		ids := make([]tranid.ID, 100)
+		for i := range ids {
+			ids[i] = aside(t, h, int64(i+1))
+			h.Hint(string(ids[i]))
+		}
+		time.Sleep(10 * time.Second)
+		h.core.answers(within(5*time.Millisecond, says("01", "01")))
+		settledWithin(t, h.store, hintRetry+500*time.Millisecond, ids...)
+	})
+}
+
+// A core that calls although there is no way to it is not tried for long.
+func TestHint_WithoutAWayToTheCoreItIsTriedForAWhileOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(nil, rarely(), time.Now)
-		ids := make([]tranid.ID, 8) // more than the hints have workers
-		for i := range ids {
-			ids[i] = fresh(t, h, int64(i+1))
-		}
-		var done atomic.Bool
+		var tries atomic.Int64
 		h.core.answers(func(ctx context.Context, call corelink.Call, mti string, id tranid.ID) corelink.Result {
-			answer := says("04", "01")
-			if done.Load() {
-				answer = says("01", "01")
-			}
-			return within(100*time.Millisecond, answer)(ctx, call, mti, id)
+			tries.Add(1)
+			return refused(ctx, call, mti, id)
 		})
 		defer h.running(t)()
-		time.Sleep(50 * time.Millisecond)
-		done.Store(true)
-		for _, id := range ids {
-			h.Hint(string(id))
+		synctest.Wait()
+		for i := range 100 {
+			h.Hint(string(aside(t, h, int64(i+1))))
 		}
-		settledWithin(t, h.store, time.Second, ids...)
-		h.hinted(t, hintHastened, len(ids)-h.hints.lane.hand.least)
+		time.Sleep(hintHurry + 2*hintRetry)
+		before := tries.Load()
+		time.Sleep(5 * time.Minute)
+		if more := tries.Load() - before; before > 2000 || more != 0 {
+			t.Errorf("%d tries, and %d when it should have been left alone", before, more)
+		}
 	})
+}
+
+// What the ledger refuses to hasten may be hinted at again at once.
+func TestHint_ThatTheLedgerRefusedDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &readCounter{faultyStore: faultyStore{Store: memstore.New(time.Now)}}
+		h := newHouse(store, rarely(), time.Now)
+		h.core.answers(silent)
+		defer h.running(t)()
+		synctest.Wait()
+		for i := range h.hints.lane.hand.least {
+			h.Hint(string(aside(t, h, int64(i+1))))
+		}
+		synctest.Wait()
+		late := aside(t, h, 100)
+		store.refuses.Store(true)
+		h.Hint(string(late))
+		synctest.Wait()
+		h.hinted(t, hintDropped, 1)
+		store.refuses.Store(false)
+		h.core.answers(says("01", "01"))
+		h.Hint(string(late))
+		settledWithin(t, h.store, 500*time.Millisecond, late)
+		time.Sleep(time.Minute) // or the stop waits for those that are silent
+	})
+}
+
+// What is hastened when a pass has no time left is a matter of the next.
+func TestHint_TooLateForAPassBeginsTheNext(t *testing.T) {
+	h := newHouse(nil, rarely(), time.Now)
+	for _, l := range h.lanes[:3] {
+		l.wanted.Store(true)
+		must(t, newPass(h.Resolver, l).run(t.Context(), time.Now()))
+		if len(l.nudged) != 1 {
+			t.Errorf("%s: no other pass", l.name)
+		}
+	}
 }
 
 // Rows that the core is slow about, in the hints' lane and in their own, keep no other

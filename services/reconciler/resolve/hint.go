@@ -31,6 +31,11 @@ const (
 	// hintRhythm is how often lanes are woken at most: what is hastened together is
 	// claimed together.
 	hintRhythm = 50 * time.Millisecond
+	// hintRetry is how soon a lane tries again that finds no way to the core, and
+	// hintHurry for how long after rows were hastened: the core is there, since it
+	// calls, but its circuit may be open yet.
+	hintRetry = time.Second
+	hintHurry = 15 * time.Second
 )
 
 // What becomes of a hint.
@@ -350,15 +355,29 @@ func (h *hints) work(ctx, rows context.Context) {
 }
 
 // follow asks about a row, unless what is ahead of it takes long: then it is hastened
-// like those that came to no worker.
+// like those that came to no worker, and so is one about which nothing could be sent.
 func (h *hints) follow(ctx context.Context, t *ledger.Transaction, by ledger.Actor) error {
 	waiting, stop := context.WithTimeout(ctx, hintPatience)
 	defer stop()
 	if h.lane.inquiries.enter(waiting) != nil {
-		return h.hasten(ctx, t)
+		return h.hastenAsItIs(ctx, t.ID)
 	}
 	turn := h.lane.turn()
 	defer turn.leave()
-	_, err := h.r.resolveInTurn(ctx, turn, t.ID, by)
+	report, err := h.r.resolveInTurn(ctx, turn, t.ID, by)
+	if err == nil && report.unsent {
+		return h.hasten(ctx, &report.Transaction)
+	}
 	return err
+}
+
+// hastenAsItIs is hasten of a row that may have changed since it was looked at.
+func (h *hints) hastenAsItIs(ctx context.Context, id tranid.ID) error {
+	limited, stop := context.WithTimeout(ctx, hintLedgerTime)
+	defer stop()
+	t, err := h.r.store.Get(limited, id)
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", id, err)
+	}
+	return h.hasten(ctx, &t)
 }

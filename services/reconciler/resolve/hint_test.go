@@ -147,6 +147,8 @@ type readCounter struct {
 	reads, writes atomic.Int64
 	// readTime is how long a read takes.
 	readTime time.Duration
+	// refuses is whether it hastens nothing.
+	refuses atomic.Bool
 }
 
 func (c *readCounter) Get(ctx context.Context, id tranid.ID) (ledger.Transaction, error) {
@@ -157,6 +159,9 @@ func (c *readCounter) Get(ctx context.Context, id tranid.ID) (ledger.Transaction
 
 func (c *readCounter) Hasten(ctx context.Context, id tranid.ID) (bool, error) {
 	c.writes.Add(1)
+	if c.refuses.Load() {
+		return false, errTest
+	}
 	return c.faultyStore.Hasten(ctx, id)
 }
 

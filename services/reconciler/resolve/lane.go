@@ -48,6 +48,9 @@ type lane struct {
 	// there is to be a pass, or the one under way is to claim again.
 	wanted atomic.Bool
 	nudged chan struct{}
+	// hurried is until when passes follow soon while there is no way to the core. Only
+	// the pass under way touches it.
+	hurried time.Time
 	// newest is which end of what is due the next claim is of. Only the dispatch of
 	// the pass under way touches it.
 	newest bool
@@ -144,8 +147,16 @@ func (l *lane) oldest(lease time.Duration) ledger.ClaimOptions {
 	return ledger.ClaimOptions{Limit: ledger.MaxClaim, Lease: lease, Review: l.review, Only: l.part, Owed: l.owed}
 }
 
-// wake has the lane claim soon, in the pass under way or in one that begins. One that
-// hints are not about is not there to be woken.
+// hastened reports whether rows were, of which a claim that is made now has the first.
+func (l *lane) hastened(now time.Time) bool {
+	if !l.wanted.Swap(false) {
+		return false
+	}
+	l.hurried = now.Add(hintHurry)
+	return true
+}
+
+// wake has the lane claim soon, in the pass under way or in one that begins.
 func (l *lane) wake() {
 	select {
 	case l.nudged <- struct{}{}:

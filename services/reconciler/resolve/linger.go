@@ -42,3 +42,14 @@ func (p *pass) lingers(ctx context.Context, until time.Time) bool {
 	}
 	return false
 }
+
+// isOver reports whether a time is over: a worker who is free as well is no reason to
+// begin a row whose lease is old already.
+func isOver(c <-chan time.Time) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -18,6 +18,8 @@ type Report struct {
 	Transaction ledger.Transaction
 	// Steps are what was done, in order; empty when there was nothing to do.
 	Steps []Step
+	// unsent: something was to be, and there was no way to the core.
+	unsent bool
 }
 
 // ResolveOne makes one attempt at one transaction now, due or not, as a sweep
@@ -75,7 +77,7 @@ func (r *Resolver) resolveInTurn(ctx context.Context, t turn, id tranid.ID, by l
 	if a.row.OperatorOnly() || a.reply == replyUnsent {
 		r.giveBack(ctx, claim.Token)
 	}
-	report.Steps = a.steps
+	report.Steps, report.unsent = a.steps, a.reply == replyUnsent
 	// Another may have been at the same row: what counts is what the book says.
 	if report.Transaction, err = r.store.Get(ctx, id); err != nil {
 		return Report{}, fmt.Errorf("read %s again: %w", id, err)

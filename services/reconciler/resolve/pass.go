@@ -90,6 +90,9 @@ func (p *pass) run(ctx context.Context, until time.Time) error {
 	crew.Wait()
 	// Only now: a token may cover rows that were still being resolved.
 	p.release(ctx)
+	if p.lane.wanted.Load() { // too late for this pass
+		p.lane.wake()
+	}
 	return errors.Join(err, p.err)
 }
 
@@ -139,8 +142,8 @@ func (p *pass) assist(ctx context.Context, until time.Time, ended <-chan struct{
 func (p *pass) dispatch(ctx context.Context, until time.Time, many func()) error {
 	adopting, hastened := p.lane.first, false
 	for p.goesOn(ctx, until) {
+		hastened = p.lane.hastened(p.r.opts.Now()) || hastened
 		adopting = adopting && p.r.adopt(ctx)
-		hastened = p.lane.wanted.Swap(false) || hastened
 		n, err := p.claimAndHand(ctx, p.lane.next(p.r.opts.Flags.Lease))
 		switch {
 		case err != nil:
@@ -202,17 +205,6 @@ func (p *pass) hand(ctx context.Context, claims []ledger.Claim, single bool, too
 			p.leave(left.Token)
 		}
 		return
-	}
-}
-
-// isOver reports whether a time is over: a worker who is free as well is no reason to
-// begin a row whose lease is old already.
-func isOver(c <-chan time.Time) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -288,7 +280,8 @@ func (p *pass) resolve(ctx context.Context, t turn, claim ledger.Claim) {
 	if correlation := claim.Transaction.CorrelationID; correlation != "" {
 		ctx = telemetry.WithCorrelationID(ctx, correlation)
 	}
-	if due := p.r.hints.dueBefore(id); !due.IsZero() {
+	due := p.r.hints.dueBefore(id)
+	if !due.IsZero() {
 		t.hinted, claim.Transaction.NextResolveAt = true, due
 	}
 	a, err := p.r.attempt(ctx, t, claim, p.r.sweeper())
@@ -296,6 +289,7 @@ func (p *pass) resolve(ctx context.Context, t turn, claim ledger.Claim) {
 	switch {
 	case err == nil && a.reply == replyUnsent:
 		p.leave(claim.Token)
+		p.r.hints.note(id, func(r *rest) { r.due = due })
 	case err == nil:
 		p.r.poison.remove(id)
 	case ctx.Err() != nil:

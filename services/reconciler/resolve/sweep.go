@@ -28,27 +28,27 @@ func (r *Resolver) Run(ctx context.Context) {
 	}
 	var loops sync.WaitGroup
 	for _, l := range r.lanes {
-		loops.Go(func() { r.every(ctx, l.nudged, func(ctx context.Context) bool { return r.sweep(ctx, l) }) })
+		loops.Go(func() { r.every(ctx, l.nudged, func(ctx context.Context) time.Duration { return r.sweep(ctx, l) }) })
 	}
-	loops.Go(func() { r.every(ctx, nil, func(ctx context.Context) bool { r.count(ctx); return false }) })
+	loops.Go(func() { r.every(ctx, nil, func(ctx context.Context) time.Duration { r.count(ctx); return 0 }) })
 	loops.Go(func() { r.hints.run(ctx) })
 	loops.Wait()
 }
 
 // every calls work at once and then every sweep interval, never twice at a
-// time, and sooner while it wants that or is nudged. A panic in it costs that call
-// alone.
-func (r *Resolver) every(ctx context.Context, nudged <-chan struct{}, work func(context.Context) (soon bool)) {
+// time, and sooner when it is nudged or wants that, which is when it returns how soon.
+// A panic in it costs that call alone.
+func (r *Resolver) every(ctx context.Context, nudged <-chan struct{}, work func(context.Context) (soon time.Duration)) {
 	ticker := time.NewTicker(r.opts.Flags.SweepInterval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		soon := false
+		soon := time.Duration(0)
 		if err := guarded(func() error { soon = work(ctx); return nil }); err != nil {
 			r.logFault(ctx, "pass failed", err)
 		}
 		var sooner <-chan time.Time
-		if soon {
-			sooner = time.After(r.opts.Flags.SweepInterval / outagePasses)
+		if soon > 0 {
+			sooner = time.After(soon)
 		}
 		select {
 		case <-ctx.Done():
@@ -59,18 +59,16 @@ func (r *Resolver) every(ctx context.Context, nudged <-chan struct{}, work func(
 	}
 }
 
-// sweep is one pass along a lane. It reports whether something could not be sent.
-func (r *Resolver) sweep(ctx context.Context, l *lane) (noWay bool) {
+// sweep is one pass along a lane. It returns how soon there is to be another, 0 if that
+// is in an interval.
+func (r *Resolver) sweep(ctx context.Context, l *lane) (soon time.Duration) {
 	p := newPass(r, l)
 	err := p.run(ctx, r.opts.Now().Add(r.passTime()))
-	if l.wanted.Load() { // too late for this pass
-		l.wake()
-	}
 	now := r.opts.Now()
 	switch {
 	case errors.As(err, new(*PanicError)):
 		r.logFault(ctx, "sweep failed", err, "lane", l.name)
-		return false // no heartbeat: should every pass end like this, readiness tells
+		return 0 // no heartbeat: should every pass end like this, readiness tells
 	case err != nil && ctx.Err() == nil && now.Sub(l.told) >= r.opts.Flags.SweepInterval:
 		r.log.WarnContext(ctx, "sweep cut short", "lane", l.name, "error", err)
 		l.told = now
@@ -80,7 +78,14 @@ func (r *Resolver) sweep(ctx context.Context, l *lane) (noWay bool) {
 		r.metrics.lastPass.Set(float64(oldest.Unix()))
 	}
 	r.metrics.poison.Set(float64(r.poison.count()))
-	return p.noWay
+	switch {
+	case !p.noWay:
+		return 0
+	case now.Before(l.hurried):
+		return min(hintRetry, r.opts.Flags.SweepInterval/outagePasses)
+	default:
+		return r.opts.Flags.SweepInterval / outagePasses
+	}
 }
 
 // adopt takes over a batch of rows whose exchange never ended, and reports whether
