@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"fmt"
 	"net"
+	"slices"
 	"testing"
 	"time"
 )
@@ -52,4 +54,47 @@ func TestCallback_MakesWhatWasLateFinalAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCallback_ABurstIsFinalWellBeforeASweep has a core that comes to the end of two
+// hundred payments at once, most of which the reconciler has nobody free for.
+func TestCallback_ABurstIsFinalWellBeforeASweep(t *testing.T) {
+	const payments, late = 200, 8 * time.Second
+	onEachDatabase(t, func(t *testing.T, db *database) {
+		address := freeAddress(t)
+		s := newStack(t, db, "--late-answer="+late.String(), "--callback-addr="+address)
+		p := s.startPayment(t, "--read-timeout=500ms", fmt.Sprintf("--pool-size=%d", payments))
+		s.startReconciler(t, "--sweep-interval=60s", "--grpc-addr="+address)
+
+		answers := make([]<-chan told, payments)
+		for i := range answers {
+			policy := confirm
+			if i%2 == 0 {
+				policy = netCancel
+			}
+			answers[i] = p.begin(t, fmt.Sprintf("key-%d", i), heldAccount, 1000, policy)
+		}
+		var ids []string
+		for _, answer := range answers {
+			if a := <-answer; a.reason() == "OUTCOME_UNKNOWN" {
+				ids = append(ids, a.id())
+			}
+		}
+		if len(ids) < payments*9/10 {
+			t.Fatalf("%d payments are late", len(ids))
+		}
+		took := make([]time.Duration, len(ids))
+		for _, id := range ids {
+			p.follow(t, id)
+		}
+		b := s.audit(t, p)
+		for i, id := range ids {
+			took[i] = b.rows[id].GetResolvedAt().AsTime().Sub(b.of(id).entries[0].GetAt().AsTime())
+		}
+		slices.Sort(took)
+		t.Logf("%d are final: half within %s, all within %s after the core was done", len(ids), took[len(took)/2], took[len(took)-1])
+		if longest := took[len(took)-1]; longest > 2*time.Second {
+			t.Errorf("one is final only %s after the core was done", longest)
+		}
+	})
 }

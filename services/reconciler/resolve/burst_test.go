@@ -270,6 +270,30 @@ func TestHint_BeforeThereIsAWayToTheCoreRowsAreTriedAgainSoon(t *testing.T) {
 	})
 }
 
+// What could not be sent at first spends as little as what could.
+func TestHint_BeforeThereIsAWayToTheCoreNothingIsSpent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(nil, rarely(), time.Now)
+		h.core.answers(refused)
+		defer h.running(t)()
+		synctest.Wait()
+		ids := make([]tranid.ID, 20)
+		for i := range ids {
+			ids[i] = aside(t, h, int64(i+1))
+			h.Hint(string(ids[i]))
+		}
+		time.Sleep(2 * hintRetry)
+		h.core.answers(says("04", "01"))
+		time.Sleep(2 * hintRetry)
+		for _, id := range ids {
+			row := get(t, h.store, id)
+			if row.ResolveAttempts != 0 || time.Until(row.NextResolveAt) < 50*time.Second || h.core.count("0400", id) != 1 {
+				t.Errorf("%d attempts, asked %d times, due in %s", row.ResolveAttempts, h.core.count("0400", id), time.Until(row.NextResolveAt))
+			}
+		}
+	})
+}
+
 // A core that calls although there is no way to it is not tried for long.
 func TestHint_WithoutAWayToTheCoreItIsTriedForAWhileOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
