@@ -42,15 +42,16 @@ func (k HashKey) bytes() []byte {
 // Account is the digest under which an account is looked up.
 func (k HashKey) Account(n account.Number) Hash { return n.Hash(k.bytes()) }
 
-// Fingerprint is the digest of what a payment asks for. Two requests with one
-// key are the same payment if it is the same.
-func (k HashKey) Fingerprint(n account.Number, amount account.Won, order OrderID, policy Policy) Hash {
-	digest := n.Hash(k.bytes())
-	fields := append([]byte("gwanmun payment 1\x00"), digest[:]...)
+// Payment is the digest of a payment's account, which is that of Account, and its
+// fingerprint, the digest of all that it asks for. Two requests with one key are the
+// same payment if their fingerprints are the same.
+func (k HashKey) Payment(n account.Number, amount account.Won, order OrderID, policy Policy) (of, fingerprint Hash) {
+	of = k.Account(n)
+	fields := append([]byte("gwanmun payment 1\x00"), of[:]...)
 	fields = binary.BigEndian.AppendUint64(fields, uint64(amount))
 	fields = append(fields, byte(policy))
 	fields = append(fields, order...) // last, so that its length needs no mark
-	return k.sum(fields)
+	return of, k.sum(fields)
 }
 
 // Check is a digest of nothing secret: a book keeps it to recognise its key.

@@ -34,6 +34,11 @@ func number(t *testing.T, s string) account.Number {
 	return n
 }
 
+func fingerprint(k ledger.HashKey, n account.Number, amount account.Won, order ledger.OrderID, policy ledger.Policy) ledger.Hash {
+	_, print := k.Payment(n, amount, order, policy)
+	return print
+}
+
 // A book outlives the program: what it recognises accounts and payments by must
 // never change. The values come from another implementation
 // of HMAC-SHA256.
@@ -45,11 +50,14 @@ func TestHashKey_DigestsAreTheSameForEver(t *testing.T) {
 	}{
 		"account":     {key.Account(n), wantAccount},
 		"check":       {key.Check(), wantCheck},
-		"fingerprint": {key.Fingerprint(n, 5000, "order-1", ledger.PolicyConfirm), wantFingerprint},
+		"fingerprint": {fingerprint(key, n, 5000, "order-1", ledger.PolicyConfirm), wantFingerprint},
 	} {
 		if got := hex.EncodeToString(c.got[:]); got != c.want {
 			t.Errorf("%s: %s, want %s", what, got, c.want)
 		}
+	}
+	if of, _ := key.Payment(n, 5000, "order-1", ledger.PolicyConfirm); of != key.Account(n) {
+		t.Error("an account has another digest in a payment")
 	}
 	if hashKey(t, strings.ToUpper(keyHex)) != key {
 		t.Error("upper case is another key")
@@ -60,13 +68,13 @@ func TestFingerprint_DiffersWithEveryFieldOfThePayment(t *testing.T) {
 	key, n := hashKey(t, keyHex), number(t, "123")
 	prints := map[ledger.Hash]string{}
 	for what, print := range map[string]ledger.Hash{
-		"payment": key.Fingerprint(n, 5000, "", ledger.PolicyNetCancel),
-		"account": key.Fingerprint(number(t, "1230"), 5000, "", ledger.PolicyNetCancel),
-		"amount":  key.Fingerprint(n, 5001, "", ledger.PolicyNetCancel),
-		"order":   key.Fingerprint(n, 5000, "1", ledger.PolicyNetCancel),
-		"order 2": key.Fingerprint(n, 5000, "\x001", ledger.PolicyNetCancel),
-		"policy":  key.Fingerprint(n, 5000, "", ledger.PolicyConfirm),
-		"key":     hashKey(t, strings.Repeat("ff", 32)).Fingerprint(n, 5000, "", ledger.PolicyNetCancel),
+		"payment": fingerprint(key, n, 5000, "", ledger.PolicyNetCancel),
+		"account": fingerprint(key, number(t, "1230"), 5000, "", ledger.PolicyNetCancel),
+		"amount":  fingerprint(key, n, 5001, "", ledger.PolicyNetCancel),
+		"order":   fingerprint(key, n, 5000, "1", ledger.PolicyNetCancel),
+		"order 2": fingerprint(key, n, 5000, "\x001", ledger.PolicyNetCancel),
+		"policy":  fingerprint(key, n, 5000, "", ledger.PolicyConfirm),
+		"key":     fingerprint(hashKey(t, strings.Repeat("ff", 32)), n, 5000, "", ledger.PolicyNetCancel),
 		"digest":  key.Account(n),
 		"check":   key.Check(),
 	} {
@@ -75,8 +83,8 @@ func TestFingerprint_DiffersWithEveryFieldOfThePayment(t *testing.T) {
 		}
 		prints[print] = what
 	}
-	if key.Fingerprint(number(t, "00000000000123"), 5000, "", ledger.PolicyNetCancel) !=
-		key.Fingerprint(n, 5000, "", ledger.PolicyNetCancel) {
+	if fingerprint(key, number(t, "00000000000123"), 5000, "", ledger.PolicyNetCancel) !=
+		fingerprint(key, n, 5000, "", ledger.PolicyNetCancel) {
 		t.Error("leading zeros make another payment")
 	}
 }

@@ -110,7 +110,7 @@ var paymentMutations = []mutation{
 	},
 	{
 		name: "order left out of the fingerprint", guard: "same key, other canonical fields: refused",
-		edits: swap(createFile, "s.HashKey.Fingerprint(r.Account, r.Amount, r.Order, r.Policy)", `s.HashKey.Fingerprint(r.Account, r.Amount, "", r.Policy)`),
+		edits: swap(createFile, "s.HashKey.Payment(r.Account, r.Amount, r.Order, r.Policy)", `s.HashKey.Payment(r.Account, r.Amount, "", r.Policy)`),
 		tests: some(payment, "KeyOfAnotherRequest"),
 	},
 	{

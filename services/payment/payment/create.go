@@ -59,10 +59,8 @@ func (s *Service) Create(ctx context.Context, r Request) (Reply, error) {
 		if err := s.timeLeft(ctx, begun); err != nil {
 			return Reply{}, err
 		}
-		run := run{
-			Request: r, arrived: arrived, deadline: begun.Add(s.Flags.Deadline),
-			fingerprint: s.HashKey.Fingerprint(r.Account, r.Amount, r.Order, r.Policy),
-		}
+		run := run{Request: r, arrived: arrived, deadline: begun.Add(s.Flags.Deadline)}
+		run.accountHash, run.fingerprint = s.HashKey.Payment(r.Account, r.Amount, r.Order, r.Policy)
 		admission, err := s.admit(ctx, &run)
 		if err != nil {
 			return Reply{}, err
@@ -87,8 +85,10 @@ var errNoEvidence = errors.New("the answer is no evidence")
 // run is one try to bind the key and send the payment.
 type run struct {
 	Request
-	arrived     time.Time
-	fingerprint ledger.Hash
+	arrived time.Time
+	// accountHash and fingerprint are the digests of its account and of all that it
+	// asks for.
+	accountHash, fingerprint ledger.Hash
 	// deadline is when its exchange must have ended.
 	deadline time.Time
 	// window is the time in which it may be sent.
@@ -149,7 +149,7 @@ func (s *Service) refuseUnsent(ctx context.Context, r *run, o outcome) error {
 	refusal.Transaction = &ledger.Transaction{
 		ID: id, Kind: ledger.KindPayment, Status: o.status, Evidence: o.evidence,
 		Client: r.Client, Key: r.Key, Order: r.Order, Policy: r.Policy,
-		AccountMasked: r.Account.Masked(), AccountHash: s.HashKey.Account(r.Account), Amount: r.Amount,
+		AccountMasked: r.Account.Masked(), AccountHash: r.accountHash, Amount: r.Amount,
 		Reason: o.reason, Elapsed: s.since(r.arrived), RequestedAt: stamp(r.arrived),
 		CorrelationID: r.CorrelationID, TraceID: span.TraceID(ctx),
 	}
@@ -162,7 +162,7 @@ func (s *Service) refuseUnsent(ctx context.Context, r *run, o outcome) error {
 func (s *Service) intend(ctx context.Context, r *run) (ledger.Admission, error) {
 	in := ledger.Intent{
 		Client: r.Client, Key: r.Key, Fingerprint: r.fingerprint, Order: r.Order,
-		AccountMasked: r.Account.Masked(), AccountHash: s.HashKey.Account(r.Account),
+		AccountMasked: r.Account.Masked(), AccountHash: r.accountHash,
 		Amount: r.Amount, Policy: r.Policy,
 		RequestedAt: stamp(r.arrived), CorrelationID: r.CorrelationID,
 		AdoptAfter: s.Flags.SendWindow + s.Flags.Deadline + s.Flags.AdoptMargin,
