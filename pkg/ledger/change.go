@@ -131,11 +131,12 @@ func (c *Change) Apply(t *Transaction, now time.Time) (bool, error) {
 	if !rule.Permits(t, c.From) {
 		return false, nil
 	}
-	next := c.after(*t, Moment(now))
-	if err := next.Validate(); err != nil {
+	before := *t
+	*t = c.after(before, Moment(now))
+	if err := t.Validate(); err != nil {
+		*t = before
 		return false, fmt.Errorf("%w: %s to %s: %w", ErrIllegalMove, c.From, c.To, err)
 	}
-	*t = next
 	return true, nil
 }
 

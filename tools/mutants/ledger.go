@@ -170,7 +170,7 @@ var ledgerMutations = []mutation{
 	},
 	{
 		name: "an outcome reads the row of its intent", guard: "a payment is two statements",
-		edits: swap(gormPlain, "		s.requested.remember(*t)\n", ""),
+		edits: swap(gormPlain, "		s.requested.remember(t)\n", ""),
 		tests: some(gormstore, "Plain_"), postgres: true,
 	},
 	{

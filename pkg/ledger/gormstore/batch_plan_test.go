@@ -26,11 +26,11 @@ func fillPending(t *testing.T, s *Store) {
 		}
 	}
 	for begin := 0; begin < rowsPending; begin += 500 {
-		ins := make([]*ledger.Intent, 500)
+		ins := make([]*intention, 500)
 		for i := range ins {
 			in := numbered(begin + i)
 			in.Order = ledger.OrderID(in.Key)
-			ins[i] = &in
+			ins[i] = intended(t, in)
 		}
 		err := s.transact(t.Context(), func(tx *gorm.DB) error {
 			replies, err := s.admitMany(tx, ins)
@@ -64,12 +64,12 @@ func TestPlans_OfBatchesUseThePrimaryKeyWithoutStatistics(t *testing.T) {
 		var r recorder
 		r.on(t, s.db)
 		var changes []*ledger.Change
-		var ins []*ledger.Intent
+		var ins []*intention
 		for i := range 200 {
 			c := declined(numbered(i * 7).ID)
 			in := numbered(rowsPending + i)
 			in.Order = ledger.OrderID(numbered(5000 + i).Key) // which is held
-			changes, ins = append(changes, &c), append(ins, &in)
+			changes, ins = append(changes, &c), append(ins, intended(t, in))
 		}
 		for i, reply := range s.writeOutcomes(t.Context(), changes) {
 			if reply.err != nil {

@@ -113,6 +113,16 @@ func numbered(n int) ledger.Intent {
 	return in
 }
 
+// intended is an intent as a line has it.
+func intended(t *testing.T, in ledger.Intent) *intention {
+	t.Helper()
+	question, err := newIntention(&in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return question
+}
+
 // creation is a call of CreateIntent and what came of it.
 type creation struct {
 	in ledger.Intent
@@ -395,12 +405,11 @@ func TestBatch_MoveOfARowThatChangedIsNotStored(t *testing.T) {
 		s.mustCreate(numbered(1), numbered(2), numbered(3))
 		stale := map[tranid.ID]*outcome{}
 		note := func(c ledger.Change) {
-			o := &outcome{event: c.Event(someTime)}
-			var err error
-			if o.before, err = s.Get(t.Context(), c.ID); err != nil {
+			before, err := s.Get(t.Context(), c.ID)
+			if err != nil {
 				s.t.Fatal(err)
 			}
-			o.after = o.before
+			o := &outcome{before: &before, after: before, event: c.Event(someTime)}
 			if made, err := c.Apply(&o.after, someTime); !made || err != nil {
 				s.t.Fatalf("made %t, error %v", made, err)
 			}

@@ -57,6 +57,8 @@ type dialect struct {
 
 	// arrays is true where many rows are passed as arrays.
 	arrays bool
+	// wordings are texts that were made before.
+	wordings wordings
 	// joined is transactions' partner in an UPDATE of the rows that are in given,
 	// and the condition that joins them.
 	joined string

@@ -108,7 +108,7 @@ type Store struct {
 	// intents, outcomes and decisions are where those wait who write the rows of
 	// payments, claims who begin to resolve some, resolutions and postponements who
 	// end that.
-	intents       *line[*ledger.Intent, ledger.Admission]
+	intents       *line[*intention, ledger.Admission]
 	outcomes      *line[*ledger.Change, ledger.Transaction]
 	decisions     *line[*decision, ledger.Transaction]
 	resolutions   *line[*ledger.Change, ledger.Transaction]

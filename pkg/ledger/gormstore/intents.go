@@ -13,9 +13,25 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
+// intention is an intent, and its row as it would be stored when it was asked for:
+// REQUESTED, and valid.
+type intention struct {
+	ledger.Intent
+
+	row ledger.Transaction
+}
+
+func newIntention(in *ledger.Intent) (*intention, error) {
+	row, err := in.Row(in.RequestedAt) // its statement knows better when it is abandoned
+	if err != nil {
+		return nil, err
+	}
+	return &intention{Intent: *in, row: row}, nil
+}
+
 // writeIntents settles a batch of intents in one database transaction. Those that
 // are not the plain case, a key and an order that nobody has, are left alone.
-func (s *Store) writeIntents(ctx context.Context, batch []*ledger.Intent) []reply[ledger.Admission] {
+func (s *Store) writeIntents(ctx context.Context, batch []*intention) []reply[ledger.Admission] {
 	var replies []reply[ledger.Admission]
 	err := s.retried(ctx, func(ctx context.Context) (err error) {
 		replies, err = s.plainIntents(ctx, batch)
@@ -25,7 +41,7 @@ func (s *Store) writeIntents(ctx context.Context, batch []*ledger.Intent) []repl
 		err = s.writeTogether(ctx, func(tx *gorm.DB) (err error) {
 			if len(batch) == 1 {
 				var one reply[ledger.Admission]
-				one.answer, err = s.admit(tx, batch[0])
+				one.answer, err = s.admit(tx, &batch[0].Intent)
 				replies = []reply[ledger.Admission]{one}
 				return err
 			}
@@ -74,14 +90,14 @@ func (s *Store) retried(ctx context.Context, attempt func(context.Context) error
 // and key, then by client and order. Equal keys are settled with the first of
 // them; equal orders and IDs are left alone, since they are looked at after the
 // key.
-func (s *Store) admitMany(tx *gorm.DB, batch []*ledger.Intent) ([]reply[ledger.Admission], error) {
+func (s *Store) admitMany(tx *gorm.DB, batch []*intention) ([]reply[ledger.Admission], error) {
 	replies := leftAlone[ledger.Admission](len(batch), errAlone)
 	first, followers := sortOut(batch)
 	bound, err := s.bindKeys(tx, first)
 	if err != nil {
 		return nil, err
 	}
-	fresh := slices.DeleteFunc(first, func(in *ledger.Intent) bool { return bound[in.ID].IsZero() })
+	fresh := slices.DeleteFunc(first, func(in *intention) bool { return bound[in.ID].IsZero() })
 	if fresh, err = s.guardOrders(tx, fresh); err != nil {
 		return nil, err
 	}
@@ -122,11 +138,11 @@ type intentOrder struct {
 
 // sortOut returns the first intent of each key, by client and key, without those
 // whose order or ID an earlier one has, and by whom the others of a key are led.
-func sortOut(batch []*ledger.Intent) (first []*ledger.Intent, followers map[*ledger.Intent]*ledger.Intent) {
-	keys := make(map[intentKey]*ledger.Intent, len(batch))
+func sortOut(batch []*intention) (first []*intention, followers map[*intention]*intention) {
+	keys := make(map[intentKey]*intention, len(batch))
 	orders := make(map[intentOrder]bool)
 	ids := make(map[tranid.ID]bool, len(batch))
-	followers = make(map[*ledger.Intent]*ledger.Intent)
+	followers = make(map[*intention]*intention)
 	for _, in := range batch {
 		key, order := intentKey{in.Client, in.Key}, intentOrder{in.Client, in.Order}
 		if lead, ok := keys[key]; ok {
@@ -140,7 +156,7 @@ func sortOut(batch []*ledger.Intent) (first []*ledger.Intent, followers map[*led
 		ids[in.ID], orders[order] = true, true
 		first = append(first, in)
 	}
-	slices.SortFunc(first, func(a, b *ledger.Intent) int {
+	slices.SortFunc(first, func(a, b *intention) int {
 		return cmp.Or(cmp.Compare(a.Client, b.Client), cmp.Compare(a.Key, b.Key))
 	})
 	return first, followers
@@ -148,8 +164,8 @@ func sortOut(batch []*ledger.Intent) (first []*ledger.Intent, followers map[*led
 
 // bindKeys binds the keys that nobody has, and returns when, by the ID of the
 // intent. It waits for any other call that is binding one of them.
-func (s *Store) bindKeys(tx *gorm.DB, ins []*ledger.Intent) (map[tranid.ID]time.Time, error) {
-	type intent = *ledger.Intent
+func (s *Store) bindKeys(tx *gorm.DB, ins []*intention) (map[tranid.ID]time.Time, error) {
+	type intent = *intention
 	text, values := s.dialect.insert("idempotency_keys", &relation{count: len(ins), columns: []column{
 		texts("client_id", ins, func(in *intent) string { return string((*in).Client) }),
 		texts("idempotency_key", ins, func(in *intent) string { return string((*in).Key) }),
@@ -169,8 +185,8 @@ func (s *Store) bindKeys(tx *gorm.DB, ins []*ledger.Intent) (map[tranid.ID]time.
 
 // guardOrders takes the orders of intents whose keys are bound, and returns those
 // who have theirs. The key of one whose order another has is free again.
-func (s *Store) guardOrders(tx *gorm.DB, ins []*ledger.Intent) ([]*ledger.Intent, error) {
-	var buyers []*ledger.Intent
+func (s *Store) guardOrders(tx *gorm.DB, ins []*intention) ([]*intention, error) {
+	var buyers []*intention
 	for _, in := range ins {
 		if in.Order != "" {
 			buyers = append(buyers, in)
@@ -179,10 +195,10 @@ func (s *Store) guardOrders(tx *gorm.DB, ins []*ledger.Intent) ([]*ledger.Intent
 	if len(buyers) == 0 {
 		return ins, nil
 	}
-	slices.SortFunc(buyers, func(a, b *ledger.Intent) int {
+	slices.SortFunc(buyers, func(a, b *intention) int {
 		return cmp.Or(cmp.Compare(a.Client, b.Client), cmp.Compare(a.Order, b.Order))
 	})
-	type intent = *ledger.Intent
+	type intent = *intention
 	text, values := s.dialect.insert("order_guards", &relation{count: len(buyers), columns: []column{
 		texts("client_id", buyers, func(in *intent) string { return string((*in).Client) }),
 		texts("order_id", buyers, func(in *intent) string { return string((*in).Order) }),
@@ -196,15 +212,15 @@ func (s *Store) guardOrders(tx *gorm.DB, ins []*ledger.Intent) ([]*ledger.Intent
 	if err != nil {
 		return nil, err
 	}
-	late := func(in *ledger.Intent) bool { return in.Order != "" && !guarded[in.ID] }
-	if err := s.unbindKeys(tx, slices.DeleteFunc(buyers, func(in *ledger.Intent) bool { return !late(in) })); err != nil {
+	late := func(in *intention) bool { return in.Order != "" && !guarded[in.ID] }
+	if err := s.unbindKeys(tx, slices.DeleteFunc(buyers, func(in *intention) bool { return !late(in) })); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(ins, late), nil
 }
 
 // unbindKeys frees keys that this database transaction has bound.
-func (s *Store) unbindKeys(tx *gorm.DB, ins []*ledger.Intent) error {
+func (s *Store) unbindKeys(tx *gorm.DB, ins []*intention) error {
 	rows := make([]clientRow, len(ins))
 	for i, in := range ins {
 		rows[i] = clientRow{client: string(in.Client), name: string(in.Key), id: string(in.ID)}
@@ -214,9 +230,9 @@ func (s *Store) unbindKeys(tx *gorm.DB, ins []*ledger.Intent) error {
 
 // insertIntents stores the rows of intents whose keys are bound since then.
 func (s *Store) insertIntents(
-	tx *gorm.DB, ins []*ledger.Intent, bound map[tranid.ID]time.Time,
-) (map[*ledger.Intent]ledger.Transaction, error) {
-	created := make(map[*ledger.Intent]ledger.Transaction, len(ins))
+	tx *gorm.DB, ins []*intention, bound map[tranid.ID]time.Time,
+) (map[*intention]ledger.Transaction, error) {
+	created := make(map[*intention]ledger.Transaction, len(ins))
 	if len(ins) == 0 {
 		return created, nil
 	}

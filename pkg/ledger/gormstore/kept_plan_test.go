@@ -89,14 +89,14 @@ func openExplained(t *testing.T) (*Store, *planLog) {
 // ends them, and reads them.
 func payTogether(t *testing.T, s *Store, from, count int) {
 	t.Helper()
-	ins, changes := make([]*ledger.Intent, count), make([]*ledger.Change, count)
+	ins, changes := make([]*intention, count), make([]*ledger.Change, count)
 	for i := range count {
 		in := numbered(from + i)
 		if i%2 == 0 {
 			in.Order = ledger.OrderID(in.Key)
 		}
 		c := success(in.ID)
-		ins[i], changes[i] = &in, &c
+		ins[i], changes[i] = intended(t, in), &c
 	}
 	settled(t, s.writeIntents(t.Context(), ins))
 	for i := range (count + 1) / 2 { // some come to be unknown, and are decided
@@ -113,7 +113,7 @@ func payTogether(t *testing.T, s *Store, from, count int) {
 	}
 	settled(t, s.writeDecisions(t.Context(), decisions))
 	settled(t, s.writeOutcomes(t.Context(), canceled)) // which free their orders
-	look(t, s, ins[0])
+	look(t, s, &ins[0].Intent)
 }
 
 func settled[A any](t *testing.T, replies []reply[A]) {

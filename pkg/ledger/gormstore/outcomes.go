@@ -50,9 +50,10 @@ func (s *Store) writeOutcomes(ctx context.Context, batch []*ledger.Change) []rep
 
 // outcome is a move that is made of a row that was read and locked.
 type outcome struct {
-	before, after ledger.Transaction
-	event         ledger.Event
-	stored        bool
+	before *ledger.Transaction
+	after  ledger.Transaction
+	event  ledger.Event
+	stored bool
 }
 
 // moveMany makes moves of different rows, which it locks in the order of their
@@ -109,17 +110,17 @@ func prepareMove(row *clockedRow, c *ledger.Change) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return prepareMoveOf(t, c, row.Clock.at)
+	return prepareMoveOf(&t, c, row.Clock.at)
 }
 
-func prepareMoveOf(t ledger.Transaction, c *ledger.Change, now time.Time) (*outcome, error) {
-	o := &outcome{before: t, after: t, event: c.Event(now)}
+func prepareMoveOf(t *ledger.Transaction, c *ledger.Change, now time.Time) (*outcome, error) {
+	o := &outcome{before: t, after: *t, event: c.Event(now)}
 	moved, err := c.Apply(&o.after, now)
 	switch {
 	case err != nil:
 		return nil, err
 	case !moved:
-		return nil, &ledger.LostError{Current: t}
+		return nil, &ledger.LostError{Current: *t}
 	}
 	return o, o.event.Validate()
 }

@@ -64,10 +64,13 @@ func (r *remembered[R]) forget(id tranid.ID) {
 // outcomes are. A row that is REQUESTED changes in no way but by leaving that
 // status, so that its outcome need not read it: the UPDATE, which asks for the
 // status, finds out whether it is still so.
-type recent struct{ remembered[ledger.Transaction] }
+// Nobody may change a row that is remembered.
+type recent struct {
+	remembered[*ledger.Transaction]
+}
 
 // remember keeps a row that was stored.
-func (r *recent) remember(t ledger.Transaction) { r.keep(t.ID, t) }
+func (r *recent) remember(t *ledger.Transaction) { r.keep(t.ID, t) }
 
 // forget drops rows that are to leave their status.
 func (r *recent) forget(changes []*ledger.Change) {

@@ -72,7 +72,7 @@ func TestRecent_ForgetsTheOldestFirst(t *testing.T) {
 	var r recent
 	id := func(n int) tranid.ID { return numbered(n).ID }
 	for n := range maxRecent + 2 {
-		r.remember(ledger.Transaction{ID: id(n)})
+		r.remember(&ledger.Transaction{ID: id(n)})
 	}
 	r.forget([]*ledger.Change{{ID: id(7)}})
 	for n, want := range map[int]bool{0: false, 1: false, 2: true, 7: false, 8: true, maxRecent + 1: true} {

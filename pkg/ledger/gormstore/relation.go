@@ -115,42 +115,55 @@ func (r *relation) values() (text string, values []any) {
 	return "VALUES " + row + strings.Repeat(", "+row, r.count-1), values
 }
 
-// arrays is the rows as a SELECT from arrays. PostgreSQL would count what is in
-// them, find that a plan for so few is cheaper than its plan for any number, and
-// plan each time, which takes longer than to write a row: out of a SELECT it cannot.
-func (r *relation) arrays() (text string, values []any) {
-	if r.count == 1 {
-		return r.one()
-	}
+// arrays is the rows as a SELECT from arrays, and what it carries.
+func (r *relation) arrays() (text string, values []any) { return r.word(), r.carried() }
+
+// word is the text of arrays. PostgreSQL would count what is in them, find that a
+// plan for so few is cheaper than its plan for any number, and plan each time,
+// which takes longer than to write a row: out of a SELECT it cannot. One row is a
+// SELECT without arrays.
+func (r *relation) word() string {
 	var terms, names, arrays []string
-	var alike, various []any
 	for _, c := range r.columns {
-		if c.shared {
+		if c.shared || r.count == 1 {
 			terms = append(terms, c.cast()+" AS "+c.name)
-			alike = append(alike, c.single)
 			continue
 		}
 		terms = append(terms, fmt.Sprintf(c.term, c.name)+" AS "+c.name)
 		names = append(names, c.name)
 		arrays = append(arrays, "(SELECT CAST(? AS "+c.element+"[]))")
-		various = append(various, c.array)
 	}
-	return "SELECT " + strings.Join(terms, ", ") + " FROM unnest(" + strings.Join(arrays, ", ") +
-		") AS given (" + strings.Join(names, ", ") + ")", append(alike, various...)
+	text := "SELECT " + strings.Join(terms, ", ")
+	if len(arrays) == 0 {
+		return text
+	}
+	return text + " FROM unnest(" + strings.Join(arrays, ", ") + ") AS given (" + strings.Join(names, ", ") + ")"
+}
+
+// carried is what the text of arrays has a place for, in the order of the places:
+// what all rows share is named before the arrays.
+func (r *relation) carried() []any {
+	values := make([]any, 0, len(r.columns))
+	for i := range r.columns {
+		if c := &r.columns[i]; c.shared || r.count == 1 {
+			values = append(values, c.single)
+		}
+	}
+	for i := range r.columns {
+		if c := &r.columns[i]; !c.shared && r.count != 1 {
+			values = append(values, c.array)
+		}
+	}
+	return values
 }
 
 // cast is the column's value as one parameter.
 func (c *column) cast() string { return fmt.Sprintf(c.term, "CAST(? AS "+c.element+")") }
 
-// one is a single row as a SELECT, without arrays.
-func (r *relation) one() (text string, values []any) {
-	terms := make([]string, len(r.columns))
-	values = make([]any, len(r.columns))
-	for i, c := range r.columns {
-		terms[i] = c.cast() + " AS " + c.name
-		values[i] = c.single
-	}
-	return "SELECT " + strings.Join(terms, ", "), values
+// table is the head of a statement in which what a text gives is a table of the
+// name given.
+func (r *relation) table(text string) string {
+	return "WITH given (" + r.names() + ") AS (" + text + ")\n"
 }
 
 // insert is the statement, without its end, that inserts the rows. One row is a
@@ -171,7 +184,7 @@ func (d *dialect) given(r *relation) (text string, values []any) {
 		source = r.arrays
 	}
 	text, values = source()
-	return "WITH given (" + r.names() + ") AS (" + text + ")\n", values
+	return r.table(text), values
 }
 
 // insertRows stores new rows of transactions.

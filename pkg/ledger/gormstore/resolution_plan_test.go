@@ -14,13 +14,13 @@ import (
 // and resolves them, so many together.
 func resolveTogether(t *testing.T, s *Store, from, count int) {
 	t.Helper()
-	ins, changes := make([]*ledger.Intent, count), make([]*ledger.Change, count)
+	ins, changes := make([]*intention, count), make([]*ledger.Change, count)
 	for i := range count {
 		in := numbered(from + i)
 		if i%2 == 0 {
 			in.Order = ledger.OrderID(in.Key)
 		}
-		ins[i], changes[i] = &in, &ledger.Change{ID: in.ID, From: ledger.StatusRequested, To: ledger.StatusUnknown, By: planner}
+		ins[i], changes[i] = intended(t, in), &ledger.Change{ID: in.ID, From: ledger.StatusRequested, To: ledger.StatusUnknown, By: planner}
 	}
 	settled(t, s.writeIntents(t.Context(), ins))
 	settled(t, s.writeOutcomes(t.Context(), changes))

@@ -55,26 +55,18 @@ func isRefused(err error) bool {
 
 // plainIntents stores intents whose keys and orders nobody has, all or none of
 // them.
-func (s *Store) plainIntents(ctx context.Context, batch []*ledger.Intent) ([]reply[ledger.Admission], error) {
+func (s *Store) plainIntents(ctx context.Context, batch []*intention) ([]reply[ledger.Admission], error) {
 	first, _ := sortOut(batch)
 	if !s.dialect.arrays || len(first) < len(batch) || !areAlike(first) {
 		return nil, errNotPlain
 	}
-	rows := make(map[tranid.ID]*ledger.Transaction, len(first))
-	for _, in := range first {
-		t, err := in.Row(in.RequestedAt) // the statement knows better when it is abandoned
-		if err != nil {
-			return nil, err
-		}
-		rows[in.ID] = &t
-	}
-	text, values := s.dialect.intents(first, rows)
+	text, values := s.dialect.intents(first)
 	bound := make(map[tranid.ID]time.Time, len(first))
 	err := s.single(ctx, func(db *gorm.DB) error {
 		clear(bound)
 		var id string
 		var at instant
-		return eachRow(db.Raw(text, values...), func() { bound[tranid.ID(id)] = at.at }, &id, &at)
+		return eachRow(asWorded(db, text, values), func() { bound[tranid.ID(id)] = at.at }, &id, &at)
 	})
 	if s.isVerdict(err) {
 		return nil, errNotPlain // and it is found out which row it is
@@ -88,9 +80,9 @@ func (s *Store) plainIntents(ctx context.Context, batch []*ledger.Intent) ([]rep
 		if !ok { // the key is bound
 			continue
 		}
-		t := rows[in.ID]
+		t := &in.row
 		t.AdoptAt = ledger.Moment(now.Add(in.AdoptAfter))
-		s.requested.remember(*t)
+		s.requested.remember(t)
 		replies[i] = reply[ledger.Admission]{answer: ledger.Admission{Transaction: *t, Created: true}}
 	}
 	return replies, nil
@@ -98,29 +90,36 @@ func (s *Store) plainIntents(ctx context.Context, batch []*ledger.Intent) ([]rep
 
 // areAlike reports whether intents differ in nothing that one statement has but
 // once: around midnight they may.
-func areAlike(ins []*ledger.Intent) bool {
+func areAlike(ins []*intention) bool {
 	first := ins[0]
-	return !slices.ContainsFunc(ins, func(in *ledger.Intent) bool {
+	return !slices.ContainsFunc(ins, func(in *intention) bool {
 		return in.ID.Date() != first.ID.Date() || in.KeyLife != first.KeyLife || in.AdoptAfter != first.AdoptAfter ||
 			in.By.Name != first.By.Name || in.By.Instance != first.By.Instance
 	})
 }
 
-// intents is the statement of plainIntents. Keys are bound first, in the order of
-// the intents, then orders are taken, in theirs. A row whose order another has
-// would have no status, so that the statement fails. What an intent has always is
-// in the text.
-func (d *dialect) intents(ins []*ledger.Intent, rows map[tranid.ID]*ledger.Transaction) (text string, values []any) {
-	row, columns := rows[ins[0].ID], intentColumns(ins, rows)
-	bought := slices.ContainsFunc(ins, func(in *ledger.Intent) bool { return in.Order != "" })
-	guarded, joined, order, status := "", "", "''", "'"+row.Status.String()+"'"
+// intents is the statement of plainIntents.
+func (d *dialect) intents(ins []*intention) (text string, values []any) {
+	given := &relation{count: len(ins), columns: intentColumns(ins)}
+	bought := slices.ContainsFunc(ins, func(in *intention) bool { return in.Order != "" })
 	if bought {
-		columns = append(columns, texts("order_id", ins, func(in **ledger.Intent) string { return string((*in).Order) }))
+		given.columns = append(given.columns, texts("order_id", ins, func(in **intention) string { return string((*in).Order) }))
+	}
+	text = d.wordings.text(wording{kind: "intents", alone: len(ins) == 1, more: bought}, func() string { return wordIntents(given, bought) })
+	return text, given.carried()
+}
+
+// wordIntents is the text of intents. Keys are bound first, in the order of the
+// intents, then orders are taken, in theirs. A row whose order another has would
+// have no status, so that the statement fails. What an intent has always is in the
+// text.
+func wordIntents(given *relation, bought bool) string {
+	guarded, joined, order, status := "", "", "''", "'"+ledger.StatusRequested.String()+"'"
+	if bought {
 		guarded, joined, order = guardedByOrder, " LEFT JOIN guarded ON transaction_id = guarded_id", "order_id"
 		status = "CASE WHEN order_id = '' OR guarded_id IS NOT NULL THEN " + status + " END"
 	}
-	head, values := d.given(&relation{count: len(ins), columns: columns})
-	return head + `, bound AS (
+	return given.table(given.word()) + `, bound AS (
 	INSERT INTO idempotency_keys (client_id, idempotency_key, fingerprint, business_date, transaction_id, created_at, expires_at)
 	SELECT client_id, idempotency_key, fingerprint, business_date, transaction_id,
 		clock_timestamp(), clock_timestamp() + key_life * interval '1 microsecond' FROM given
@@ -130,21 +129,21 @@ func (d *dialect) intents(ins []*ledger.Intent, rows map[tranid.ID]*ledger.Trans
 	INSERT INTO transactions (business_date, transaction_id, kind, status, evidence, resolution_method, resolution_policy, decision,
 		needs_review, client_id, idempotency_key, order_id, account_masked, account_hash, amount, response_code, response_message,
 		approval_number, reason, elapsed_us, requested_at, adopt_at, resolve_attempts, not_found, asked, correlation_id, trace_id)
-	SELECT business_date, transaction_id, '` + row.Kind.String() + `', ` + status + `, '', '', resolution_policy, '',
+	SELECT business_date, transaction_id, '` + ledger.KindPayment.String() + `', ` + status + `, '', '', resolution_policy, '',
 		false, client_id, idempotency_key, ` + order + `, account_masked, account_hash, amount, '', '',
 		'', '', 0, requested_at, bound_at + adopt_after * interval '1 microsecond', 0, 0, false, correlation_id, trace_id
 	FROM given JOIN bound ON transaction_id = bound_id` + joined + `
 ), noted AS (
 	INSERT INTO transaction_events (business_date, transaction_id, at, from_status, to_status, evidence, actor, instance, detail, trace_id)
-	SELECT business_date, transaction_id, bound_at, '', '` + row.Status.String() + `', '', actor, instance, '', trace_id
+	SELECT business_date, transaction_id, bound_at, '', '` + ledger.StatusRequested.String() + `', '', actor, instance, '', trace_id
 	FROM given JOIN bound ON transaction_id = bound_id
 )
-SELECT bound_id, bound_at FROM bound`, values
+SELECT bound_id, bound_at FROM bound`
 }
 
 // intentColumns are what an intent has that another may not have.
-func intentColumns(ins []*ledger.Intent, rows map[tranid.ID]*ledger.Transaction) []column {
-	type intent = *ledger.Intent
+func intentColumns(ins []*intention) []column {
+	type intent = *intention
 	first := ins[0]
 	return []column{
 		texts("transaction_id", ins, func(in *intent) string { return string((*in).ID) }),
@@ -155,7 +154,7 @@ func intentColumns(ins []*ledger.Intent, rows map[tranid.ID]*ledger.Transaction)
 		texts("account_masked", ins, func(in *intent) string { return (*in).AccountMasked }),
 		plain("account_hash", "bytea", ins, func(in *intent) []byte { return (*in).AccountHash[:] }),
 		plain("amount", "bigint", ins, func(in *intent) int64 { return int64((*in).Amount) }),
-		plain("requested_at", "timestamptz", ins, func(in *intent) time.Time { return rows[(*in).ID].RequestedAt }),
+		plain("requested_at", "timestamptz", ins, func(in *intent) time.Time { return (*in).row.RequestedAt }),
 		texts("correlation_id", ins, func(in *intent) string { return (*in).CorrelationID }),
 		texts("trace_id", ins, func(in *intent) string { return (*in).By.TraceID }),
 		sharedDate("business_date", first.ID.Date()),
@@ -242,22 +241,13 @@ func (o *outcome) isLike(other *outcome) bool {
 		o.event.By.Name == other.event.By.Name && o.event.By.Instance == other.event.By.Instance
 }
 
-// storePlain is the statement of plainOutcomes.
+// storePlain stores the outcomes that are left of plainOutcomes.
 func (s *Store) storePlain(ctx context.Context, made map[tranid.ID]*outcome, outcomes []*outcome) error {
 	sortOutcomes(outcomes)
-	head, update, values := s.dialect.movedOf(outcomes)
-	text := head + `, moved AS (
-	` + update + ` AS moved_id
-), noted AS (
-	INSERT INTO transaction_events (business_date, transaction_id, at, from_status, to_status, evidence, actor, instance, detail, trace_id)
-	SELECT at_date, at_id, COALESCE(event_at, clock_timestamp()), '` + ledger.StatusRequested.String() + `', new_status, new_evidence,
-		event_actor, event_instance, event_detail, event_trace
-	FROM given JOIN moved ON at_id = moved_id
-)
-SELECT moved_id FROM moved`
+	text, values := s.dialect.outcomes(outcomes)
 	err := s.single(ctx, func(db *gorm.DB) error {
 		var id string
-		return eachRow(db.Raw(text, values...), func() { made[tranid.ID(id)].stored = true }, &id)
+		return eachRow(asWorded(db, text, values), func() { made[tranid.ID(id)].stored = true }, &id)
 	})
 	if s.isVerdict(err) {
 		return errNotPlain
@@ -265,15 +255,40 @@ SELECT moved_id FROM moved`
 	return err
 }
 
-// movedOf is the update of rows that are REQUESTED, whatever they become, if they
-// still are, which returns the IDs of those that were.
-func (d *dialect) movedOf(outcomes []*outcome) (head, update string, values []any) {
-	type move = *outcome
-	first := outcomes[0]
+// outcomes is the statement of plainOutcomes: the update of rows that are
+// REQUESTED, whatever they become, if they still are, and their events.
+func (d *dialect) outcomes(outcomes []*outcome) (text string, values []any) {
 	for _, o := range outcomes {
 		o.stored = false
 	}
-	head, values = d.given(&relation{count: len(outcomes), columns: []column{
+	given := &relation{count: len(outcomes), columns: outcomeColumns(outcomes)}
+	text = d.wordings.text(wording{kind: "outcomes", alone: len(outcomes) == 1}, func() string { return d.wordOutcomes(given) })
+	return text, given.carried()
+}
+
+// wordOutcomes is the text of outcomes.
+func (d *dialect) wordOutcomes(given *relation) string {
+	return given.table(given.word()) + `, moved AS (
+	UPDATE transactions SET status = new_status, evidence = new_evidence, needs_review = new_review,
+		response_code = new_code, response_message = new_message, approval_number = new_approval, reason = new_reason,
+		elapsed_us = new_elapsed, sent_at = new_sent_at, responded_at = new_responded_at, next_resolve_at = new_resolve_at
+	FROM ` + d.joined + `
+		AND status IS NOT DISTINCT FROM '` + ledger.StatusRequested.String() + `'
+	RETURNING transaction_id AS moved_id
+), noted AS (
+	INSERT INTO transaction_events (business_date, transaction_id, at, from_status, to_status, evidence, actor, instance, detail, trace_id)
+	SELECT at_date, at_id, COALESCE(event_at, clock_timestamp()), '` + ledger.StatusRequested.String() + `', new_status, new_evidence,
+		event_actor, event_instance, event_detail, event_trace
+	FROM given JOIN moved ON at_id = moved_id
+)
+SELECT moved_id FROM moved`
+}
+
+// outcomeColumns are what an outcome has that another may not have.
+func outcomeColumns(outcomes []*outcome) []column {
+	type move = *outcome
+	first := outcomes[0]
+	return []column{
 		texts("at_id", outcomes, func(o *move) string { return string((*o).after.ID) }),
 		texts("new_status", outcomes, func(o *move) string { return (*o).after.Status.String() }),
 		texts("new_evidence", outcomes, func(o *move) string { return (*o).after.Evidence.String() }),
@@ -292,11 +307,5 @@ func (d *dialect) movedOf(outcomes []*outcome) (head, update string, values []an
 		sharedDate("at_date", first.after.ID.Date()),
 		shared("event_actor", "text", first.event.By.Name),
 		shared("event_instance", "text", first.event.By.Instance),
-	}})
-	return head, `UPDATE transactions SET status = new_status, evidence = new_evidence, needs_review = new_review,
-		response_code = new_code, response_message = new_message, approval_number = new_approval, reason = new_reason,
-		elapsed_us = new_elapsed, sent_at = new_sent_at, responded_at = new_responded_at, next_resolve_at = new_resolve_at
-	FROM ` + d.joined + `
-		AND status IS NOT DISTINCT FROM '` + ledger.StatusRequested.String() + `'
-	RETURNING transaction_id`, values
+	}
 }

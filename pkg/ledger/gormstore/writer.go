@@ -18,14 +18,15 @@ var errOvertaken = errors.New("the key was bound again meanwhile")
 // CreateIntent implements ledger.Writer. Intents that come at once are stored
 // together.
 func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admission, error) {
-	if _, err := in.Row(in.RequestedAt); err != nil {
+	question, err := newIntention(&in)
+	if err != nil {
 		return ledger.Admission{}, fmt.Errorf("create intent: %w", err)
 	}
-	return together(ctx, s, s.intents, &in, asking[ledger.Admission]{
-		doing: "create intent " + string(in.ID),
+	return together(ctx, s, s.intents, question, asking[ledger.Admission]{
+		doing: "create intent " + string(question.ID),
 		alone: func(ctx context.Context, why error) (ledger.Admission, error) {
 			var commit *commitError
-			return s.createIntent(ctx, &in, errors.As(why, &commit))
+			return s.createIntent(ctx, &question.Intent, errors.As(why, &commit))
 		},
 	})
 }
@@ -245,7 +246,7 @@ func endedRows(given []ledger.Transaction, by ledger.Actor, now time.Time) ([]tr
 // Transition implements ledger.Writer. Moves that come at once are stored
 // together.
 func (s *Store) Transition(ctx context.Context, c ledger.Change) (ledger.Transaction, error) {
-	doing := fmt.Sprintf("move %s to %s", c.ID, c.To)
+	doing := "move " + string(c.ID) + " to " + c.To.String()
 	if _, err := c.Rule(); err != nil {
 		return ledger.Transaction{}, fmt.Errorf("%s: %w", doing, err)
 	}
