@@ -281,7 +281,7 @@ func (p *pass) resolve(ctx context.Context, t turn, claim ledger.Claim) {
 		ctx = telemetry.WithCorrelationID(ctx, correlation)
 	}
 	due := p.r.hints.dueBefore(id)
-	if !due.IsZero() {
+	if due.After(claim.At) { // or it would be this pass's anyway
 		t.hinted, claim.Transaction.NextResolveAt = true, due
 	}
 	a, err := p.r.attempt(ctx, t, claim, p.r.sweeper())
