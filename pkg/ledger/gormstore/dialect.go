@@ -102,9 +102,12 @@ const (
 // its square. One that has seen few rows, or none, reads the whole table, and the
 // session keeps that plan while the table grows. Without that way what has no other
 // looks so dear that PostgreSQL would compile it, which takes longer than it saves.
+// And one that takes what a statement was given for a thousand rows sorts both sides
+// of each join, where there are at most some hundreds, or one.
 const (
 	bitmapSetting  = "enable_bitmapscan"
 	scanSetting    = "enable_seqscan"
+	mergeSetting   = "enable_mergejoin"
 	compileSetting = "jit"
 	off            = "off"
 )
@@ -113,7 +116,7 @@ const (
 // statement, and stored as of when the row was locked.
 func postgresDialect(config *pgx.ConnConfig) *dialect {
 	for setting, value := range map[string]string{
-		idleSetting: longestIdle, bitmapSetting: off, scanSetting: off, compileSetting: off,
+		idleSetting: longestIdle, bitmapSetting: off, scanSetting: off, mergeSetting: off, compileSetting: off,
 	} {
 		if config.RuntimeParams[setting] == "" {
 			config.RuntimeParams[setting] = value
