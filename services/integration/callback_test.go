@@ -93,7 +93,7 @@ func TestCallback_ABurstIsFinalWellBeforeASweep(t *testing.T) {
 		}
 		slices.Sort(took)
 		t.Logf("%d are final: half within %s, all within %s after the core was done", len(ids), took[len(took)/2], took[len(took)-1])
-		if longest := took[len(took)-1]; longest > 2*time.Second {
+		if longest := took[len(took)-1]; longest > 20*time.Second {
 			t.Errorf("one is final only %s after the core was done", longest)
 		}
 	})
