@@ -25,13 +25,20 @@ func Waiting(s *Store) int {
 
 // CreateAlone is CreateIntent with a commit of its own.
 func CreateAlone(ctx context.Context, s *Store, in ledger.Intent) (ledger.Admission, error) {
-	return s.createIntent(ctx, &in, false)
+	admission, err := s.createIntent(ctx, &in, false)
+	if err != nil {
+		return ledger.Admission{}, err
+	}
+	return *admission, nil
 }
 
 // MoveAlone is Transition with a commit of its own.
 func MoveAlone(ctx context.Context, s *Store, c ledger.Change) (after ledger.Transaction, err error) {
-	err = s.write(ctx, "move alone", func(tx *gorm.DB) (err error) {
-		after, err = s.moveOne(tx, &c)
+	err = s.write(ctx, "move alone", func(tx *gorm.DB) error {
+		moved, err := s.moveOne(tx, &c)
+		if err == nil {
+			after = *moved
+		}
 		return err
 	})
 	return after, err

@@ -108,10 +108,10 @@ type Store struct {
 	// intents, outcomes and decisions are where those wait who write the rows of
 	// payments, claims who begin to resolve some, resolutions and postponements who
 	// end that.
-	intents       *line[*intention, ledger.Admission]
-	outcomes      *line[*ledger.Change, ledger.Transaction]
+	intents       *line[*intention, *ledger.Admission]
+	outcomes      *line[*ledger.Change, *ledger.Transaction]
 	decisions     *line[*decision, ledger.Transaction]
-	resolutions   *line[*ledger.Change, ledger.Transaction]
+	resolutions   *line[*ledger.Change, *ledger.Transaction]
 	postponements *line[*ledger.Postponement, struct{}]
 	claims        *line[*claiming, []clockedRow]
 

@@ -13,12 +13,12 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
-// intention is an intent, and its row as it would be stored when it was asked for:
-// REQUESTED, and valid.
+// intention is an intent, and what it is answered in the plain case: its row,
+// REQUESTED and valid, as it would be stored when it was asked for.
 type intention struct {
 	ledger.Intent
 
-	row ledger.Transaction
+	created ledger.Admission
 }
 
 func newIntention(in *ledger.Intent) (*intention, error) {
@@ -26,13 +26,13 @@ func newIntention(in *ledger.Intent) (*intention, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &intention{Intent: *in, row: row}, nil
+	return &intention{Intent: *in, created: ledger.Admission{Transaction: row, Created: true}}, nil
 }
 
 // writeIntents settles a batch of intents in one database transaction. Those that
 // are not the plain case, a key and an order that nobody has, are left alone.
-func (s *Store) writeIntents(ctx context.Context, batch []*intention) []reply[ledger.Admission] {
-	var replies []reply[ledger.Admission]
+func (s *Store) writeIntents(ctx context.Context, batch []*intention) []reply[*ledger.Admission] {
+	var replies []reply[*ledger.Admission]
 	err := s.retried(ctx, func(ctx context.Context) (err error) {
 		replies, err = s.plainIntents(ctx, batch)
 		return err
@@ -40,9 +40,9 @@ func (s *Store) writeIntents(ctx context.Context, batch []*intention) []reply[le
 	if errors.Is(err, errNotPlain) {
 		err = s.writeTogether(ctx, func(tx *gorm.DB) (err error) {
 			if len(batch) == 1 {
-				var one reply[ledger.Admission]
+				var one reply[*ledger.Admission]
 				one.answer, err = s.admit(tx, &batch[0].Intent)
-				replies = []reply[ledger.Admission]{one}
+				replies = []reply[*ledger.Admission]{one}
 				return err
 			}
 			replies, err = s.admitMany(tx, batch)
@@ -53,10 +53,10 @@ func (s *Store) writeIntents(ctx context.Context, batch []*intention) []reply[le
 	case err == nil:
 		return replies
 	case len(batch) == 1 && s.isVerdict(err):
-		return []reply[ledger.Admission]{{err: err}}
+		return []reply[*ledger.Admission]{{err: err}}
 	default:
 		s.tellAlone(ctx, "intent", len(batch), err)
-		return leftAlone[ledger.Admission](len(batch), errors.Join(errAlone, err))
+		return leftAlone[*ledger.Admission](len(batch), errors.Join(errAlone, err))
 	}
 }
 
@@ -90,8 +90,8 @@ func (s *Store) retried(ctx context.Context, attempt func(context.Context) error
 // and key, then by client and order. Equal keys are settled with the first of
 // them; equal orders and IDs are left alone, since they are looked at after the
 // key.
-func (s *Store) admitMany(tx *gorm.DB, batch []*intention) ([]reply[ledger.Admission], error) {
-	replies := leftAlone[ledger.Admission](len(batch), errAlone)
+func (s *Store) admitMany(tx *gorm.DB, batch []*intention) ([]reply[*ledger.Admission], error) {
+	replies := leftAlone[*ledger.Admission](len(batch), errAlone)
 	first, followers := sortOut(batch)
 	bound, err := s.bindKeys(tx, first)
 	if err != nil {
@@ -114,11 +114,11 @@ func (s *Store) admitMany(tx *gorm.DB, batch []*intention) ([]reply[ledger.Admis
 		switch {
 		case !ok:
 		case lead == in:
-			replies[i] = reply[ledger.Admission]{answer: ledger.Admission{Transaction: t, Created: true}}
+			replies[i] = reply[*ledger.Admission]{answer: &ledger.Admission{Transaction: t, Created: true}}
 		case lead.Fingerprint != in.Fingerprint:
-			replies[i] = reply[ledger.Admission]{err: ledger.ErrKeyReused}
+			replies[i] = reply[*ledger.Admission]{err: ledger.ErrKeyReused}
 		default:
-			replies[i] = reply[ledger.Admission]{answer: ledger.Admission{Transaction: t, Created: t.ID == in.ID}}
+			replies[i] = reply[*ledger.Admission]{answer: &ledger.Admission{Transaction: t, Created: t.ID == in.ID}}
 		}
 	}
 	return replies, nil

@@ -17,9 +17,9 @@ import (
 
 // writeOutcomes settles a batch of moves in one database transaction. After a
 // COMMIT that may have happened, none is told that nothing is stored.
-func (s *Store) writeOutcomes(ctx context.Context, batch []*ledger.Change) []reply[ledger.Transaction] {
+func (s *Store) writeOutcomes(ctx context.Context, batch []*ledger.Change) []reply[*ledger.Transaction] {
 	defer s.requested.forget(batch)
-	var replies []reply[ledger.Transaction]
+	var replies []reply[*ledger.Transaction]
 	err := s.retried(ctx, func(ctx context.Context) (err error) {
 		replies, err = s.plainOutcomes(ctx, batch)
 		return err
@@ -27,9 +27,9 @@ func (s *Store) writeOutcomes(ctx context.Context, batch []*ledger.Change) []rep
 	if errors.Is(err, errNotPlain) {
 		err = s.writeTogether(ctx, func(tx *gorm.DB) (err error) {
 			if len(batch) == 1 {
-				var one reply[ledger.Transaction]
+				var one reply[*ledger.Transaction]
 				one.answer, err = s.moveOne(tx, batch[0])
-				replies = []reply[ledger.Transaction]{one}
+				replies = []reply[*ledger.Transaction]{one}
 				return err
 			}
 			replies, err = s.moveMany(tx, batch)
@@ -41,10 +41,10 @@ func (s *Store) writeOutcomes(ctx context.Context, batch []*ledger.Change) []rep
 	case err == nil:
 		return replies
 	case errors.As(err, &commit), len(batch) == 1 && s.isVerdict(err):
-		return leftAlone[ledger.Transaction](len(batch), err)
+		return leftAlone[*ledger.Transaction](len(batch), err)
 	default:
 		s.tellAlone(ctx, "outcome", len(batch), err)
-		return leftAlone[ledger.Transaction](len(batch), errors.Join(errAlone, err))
+		return leftAlone[*ledger.Transaction](len(batch), errors.Join(errAlone, err))
 	}
 }
 
@@ -58,7 +58,7 @@ type outcome struct {
 
 // moveMany makes moves of different rows, which it locks in the order of their
 // IDs. A second move of a row is left alone.
-func (s *Store) moveMany(tx *gorm.DB, batch []*ledger.Change) ([]reply[ledger.Transaction], error) {
+func (s *Store) moveMany(tx *gorm.DB, batch []*ledger.Change) ([]reply[*ledger.Transaction], error) {
 	changes := make(map[tranid.ID]*ledger.Change, len(batch))
 	for _, c := range batch {
 		if changes[c.ID] == nil {
@@ -72,7 +72,7 @@ func (s *Store) moveMany(tx *gorm.DB, batch []*ledger.Change) ([]reply[ledger.Tr
 	if err := s.storeMoves(tx, made); err != nil {
 		return nil, err
 	}
-	replies := leftAlone[ledger.Transaction](len(batch), errAlone)
+	replies := leftAlone[*ledger.Transaction](len(batch), errAlone)
 	for i, c := range batch {
 		o := made[c.ID]
 		switch {
@@ -80,7 +80,7 @@ func (s *Store) moveMany(tx *gorm.DB, batch []*ledger.Change) ([]reply[ledger.Tr
 		case failed[c.ID] != nil:
 			replies[i].err = failed[c.ID]
 		case o.stored:
-			replies[i] = reply[ledger.Transaction]{answer: o.after}
+			replies[i] = reply[*ledger.Transaction]{answer: &o.after}
 		}
 	}
 	return replies, nil

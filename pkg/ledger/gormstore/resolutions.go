@@ -25,9 +25,9 @@ type resolution struct {
 // writeResolutions settles a batch of moves of rows that are UNKNOWN: those of rows
 // that are remembered in one statement, the others as any outcomes are. After a
 // COMMIT that may have happened, none is told that nothing is stored.
-func (s *Store) writeResolutions(ctx context.Context, batch []*ledger.Change) []reply[ledger.Transaction] {
+func (s *Store) writeResolutions(ctx context.Context, batch []*ledger.Change) []reply[*ledger.Transaction] {
 	known, other := s.knownResolutions(batch)
-	replies := leftAlone[ledger.Transaction](len(batch), errAlone)
+	replies := leftAlone[*ledger.Transaction](len(batch), errAlone)
 	if err := s.resolveKnown(ctx, known, replies); err != nil {
 		s.tellAlone(ctx, "resolution", len(known), err)
 	}
@@ -76,7 +76,7 @@ func isBare(c *ledger.Change) bool {
 // resolveKnown moves rows that still are as they are remembered, each with its
 // event, and frees their orders. A row that is not is left alone, to find out what
 // it is.
-func (s *Store) resolveKnown(ctx context.Context, known []resolution, replies []reply[ledger.Transaction]) error {
+func (s *Store) resolveKnown(ctx context.Context, known []resolution, replies []reply[*ledger.Transaction]) error {
 	if len(known) == 0 {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (s *Store) resolveKnown(ctx context.Context, known []resolution, replies []
 			replies[r.at].err = err
 		case ok:
 			r.after.ResolvedAt = at
-			replies[r.at] = reply[ledger.Transaction]{answer: r.after}
+			replies[r.at] = reply[*ledger.Transaction]{answer: &r.after}
 			s.claimed.forget(r.after.ID)
 		}
 	}

@@ -55,7 +55,7 @@ func isRefused(err error) bool {
 
 // plainIntents stores intents whose keys and orders nobody has, all or none of
 // them.
-func (s *Store) plainIntents(ctx context.Context, batch []*intention) ([]reply[ledger.Admission], error) {
+func (s *Store) plainIntents(ctx context.Context, batch []*intention) ([]reply[*ledger.Admission], error) {
 	first, _ := sortOut(batch)
 	if !s.dialect.arrays || len(first) < len(batch) || !areAlike(first) {
 		return nil, errNotPlain
@@ -74,16 +74,16 @@ func (s *Store) plainIntents(ctx context.Context, batch []*intention) ([]reply[l
 	if err != nil {
 		return nil, err
 	}
-	replies := leftAlone[ledger.Admission](len(batch), errAlone)
+	replies := leftAlone[*ledger.Admission](len(batch), errAlone)
 	for i, in := range batch {
 		now, ok := bound[in.ID]
 		if !ok { // the key is bound
 			continue
 		}
-		t := &in.row
+		t := &in.created.Transaction
 		t.AdoptAt = ledger.Moment(now.Add(in.AdoptAfter))
 		s.requested.remember(t)
-		replies[i] = reply[ledger.Admission]{answer: ledger.Admission{Transaction: *t, Created: true}}
+		replies[i] = reply[*ledger.Admission]{answer: &in.created}
 	}
 	return replies, nil
 }
@@ -154,7 +154,7 @@ func intentColumns(ins []*intention) []column {
 		texts("account_masked", ins, func(in *intent) string { return (*in).AccountMasked }),
 		plain("account_hash", "bytea", ins, func(in *intent) []byte { return (*in).AccountHash[:] }),
 		plain("amount", "bigint", ins, func(in *intent) int64 { return int64((*in).Amount) }),
-		plain("requested_at", "timestamptz", ins, func(in *intent) time.Time { return (*in).row.RequestedAt }),
+		plain("requested_at", "timestamptz", ins, func(in *intent) time.Time { return (*in).created.Transaction.RequestedAt }),
 		texts("correlation_id", ins, func(in *intent) string { return (*in).CorrelationID }),
 		texts("trace_id", ins, func(in *intent) string { return (*in).By.TraceID }),
 		sharedDate("business_date", first.ID.Date()),
@@ -177,7 +177,7 @@ const guardedByOrder = `, guarded AS (
 // moving them: those that are REQUESTED. They are remembered, or read without being
 // locked; the update finds out whether they still are what they were. A move that
 // frees an order is not plain.
-func (s *Store) plainOutcomes(ctx context.Context, batch []*ledger.Change) ([]reply[ledger.Transaction], error) {
+func (s *Store) plainOutcomes(ctx context.Context, batch []*ledger.Change) ([]reply[*ledger.Transaction], error) {
 	changes := make(map[tranid.ID]*ledger.Change, len(batch))
 	for _, c := range batch {
 		changes[c.ID] = c
@@ -204,12 +204,12 @@ func (s *Store) plainOutcomes(ctx context.Context, batch []*ledger.Change) ([]re
 			return nil, err
 		}
 	}
-	replies := leftAlone[ledger.Transaction](len(batch), errAlone)
+	replies := leftAlone[*ledger.Transaction](len(batch), errAlone)
 	for i, c := range batch {
 		if o := made[c.ID]; failed[c.ID] != nil {
 			replies[i].err = failed[c.ID]
 		} else if o.stored {
-			replies[i] = reply[ledger.Transaction]{answer: o.after}
+			replies[i] = reply[*ledger.Transaction]{answer: &o.after}
 		}
 	}
 	return replies, nil

@@ -22,33 +22,36 @@ func (s *Store) CreateIntent(ctx context.Context, in ledger.Intent) (ledger.Admi
 	if err != nil {
 		return ledger.Admission{}, fmt.Errorf("create intent: %w", err)
 	}
-	return together(ctx, s, s.intents, question, asking[ledger.Admission]{
+	admission, err := together(ctx, s, s.intents, question, asking[*ledger.Admission]{
 		doing: "create intent " + string(question.ID),
-		alone: func(ctx context.Context, why error) (ledger.Admission, error) {
+		alone: func(ctx context.Context, why error) (*ledger.Admission, error) {
 			var commit *commitError
 			return s.createIntent(ctx, &question.Intent, errors.As(why, &commit))
 		},
 	})
+	if err != nil {
+		return ledger.Admission{}, err
+	}
+	return *admission, nil
 }
 
 // createIntent stores an intent alone. When COMMIT errs, or has erred, the intent
 // may be stored: it is tried again with the same ID, and then finds itself.
-func (s *Store) createIntent(ctx context.Context, in *ledger.Intent, inDoubt bool) (ledger.Admission, error) {
-	var admission ledger.Admission
+func (s *Store) createIntent(ctx context.Context, in *ledger.Intent, inDoubt bool) (admission *ledger.Admission, err error) {
 	again := func(err error) bool {
 		var commit *commitError
 		inDoubt = inDoubt || errors.As(err, &commit)
 		return err != nil && !s.isVerdict(err) &&
 			(inDoubt || errors.Is(err, errOvertaken) || s.writeAgain(err))
 	}
-	err := s.noted(s.try(ctx, "create intent "+string(in.ID), again, func(ctx context.Context) error {
+	err = s.noted(s.try(ctx, "create intent "+string(in.ID), again, func(ctx context.Context) error {
 		return s.transact(ctx, func(tx *gorm.DB) (err error) {
 			admission, err = s.admit(tx, in)
 			return err
 		})
 	}))
 	if err != nil {
-		return ledger.Admission{}, err
+		return nil, err
 	}
 	return admission, nil
 }
@@ -91,7 +94,7 @@ type keyRow struct {
 
 // admit binds the key and stores the row, or finds who has the key. The first
 // statement waits for any other call that is binding the same key.
-func (s *Store) admit(tx *gorm.DB, in *ledger.Intent) (ledger.Admission, error) {
+func (s *Store) admit(tx *gorm.DB, in *ledger.Intent) (*ledger.Admission, error) {
 	var clock []instant
 	err := tx.Raw(`INSERT INTO idempotency_keys
 	(client_id, idempotency_key, fingerprint, business_date, transaction_id, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -99,7 +102,7 @@ ON CONFLICT (client_id, idempotency_key) DO NOTHING RETURNING created_at`,
 		string(in.Client), string(in.Key), in.Fingerprint[:], in.ID.Date().String(), string(in.ID),
 		s.dialect.clock(0), s.dialect.clock(in.KeyLife)).Scan(&clock).Error
 	if err != nil {
-		return ledger.Admission{}, err
+		return nil, err
 	}
 	if len(clock) == 1 {
 		return s.insertIntent(tx, in, clock[0].at)
@@ -109,30 +112,30 @@ ON CONFLICT (client_id, idempotency_key) DO NOTHING RETURNING created_at`,
 WHERE client_id = ? AND idempotency_key = ?`, s.dialect.clock(0), string(in.Client), string(in.Key)).Scan(&keys).Error
 	switch {
 	case err != nil:
-		return ledger.Admission{}, err
+		return nil, err
 	case len(keys) == 0: // its life was over, and it was removed
-		return ledger.Admission{}, errOvertaken
+		return nil, errOvertaken
 	}
 	key := &keys[0]
 	holder, err := getTransaction(tx, tranid.ID(key.TransactionID))
 	if err != nil {
-		return ledger.Admission{}, err
+		return nil, err
 	}
 	mine := holder.ID == in.ID
 	switch {
 	case holder.FreesKey(key.ExpiresAt.at, key.Clock.at) && !mine:
 		return s.bindAgain(tx, in, holder.ID)
 	case string(key.Fingerprint) != string(in.Fingerprint[:]):
-		return ledger.Admission{}, ledger.ErrKeyReused
+		return nil, ledger.ErrKeyReused
 	default:
-		return ledger.Admission{Transaction: holder, Created: mine && holder.Status == ledger.StatusRequested}, nil
+		return &ledger.Admission{Transaction: holder, Created: mine && holder.Status == ledger.StatusRequested}, nil
 	}
 }
 
 // bindAgain takes a key over from a transaction that lets it go, by
 // compare-and-set: of two that try, one finds errOvertaken, and then the other's
 // row.
-func (s *Store) bindAgain(tx *gorm.DB, in *ledger.Intent, old tranid.ID) (ledger.Admission, error) {
+func (s *Store) bindAgain(tx *gorm.DB, in *ledger.Intent, old tranid.ID) (*ledger.Admission, error) {
 	var clock []instant
 	result := tx.Raw(`UPDATE idempotency_keys
 SET fingerprint = ?, business_date = ?, transaction_id = ?, created_at = ?, expires_at = ?
@@ -140,23 +143,23 @@ WHERE client_id = ? AND idempotency_key = ? AND transaction_id = ? RETURNING cre
 		in.Fingerprint[:], in.ID.Date().String(), string(in.ID), s.dialect.clock(0), s.dialect.clock(in.KeyLife),
 		string(in.Client), string(in.Key), string(old)).Scan(&clock)
 	if err := one(result, errOvertaken); err != nil {
-		return ledger.Admission{}, err
+		return nil, err
 	}
 	return s.insertIntent(tx, in, clock[0].at)
 }
 
-func (s *Store) insertIntent(tx *gorm.DB, in *ledger.Intent, now time.Time) (ledger.Admission, error) {
+func (s *Store) insertIntent(tx *gorm.DB, in *ledger.Intent, now time.Time) (*ledger.Admission, error) {
 	t, err := in.Row(now)
 	if err != nil {
-		return ledger.Admission{}, err
+		return nil, err
 	}
 	if err := guardOrder(tx, in); err != nil {
-		return ledger.Admission{}, err
+		return nil, err
 	}
 	if err := s.insert(tx, &t, ledger.NewEvent(0, t.Status, 0, now, in.By, "")); err != nil {
-		return ledger.Admission{}, err
+		return nil, err
 	}
-	return ledger.Admission{Transaction: t, Created: true}, nil
+	return &ledger.Admission{Transaction: t, Created: true}, nil
 }
 
 // insert stores a new row and its first event.
@@ -254,9 +257,9 @@ func (s *Store) Transition(ctx context.Context, c ledger.Change) (ledger.Transac
 	if c.From == ledger.StatusUnknown {
 		line = s.resolutions
 	}
-	return together(ctx, s, line, &c, asking[ledger.Transaction]{
+	after, err := together(ctx, s, line, &c, asking[*ledger.Transaction]{
 		doing: doing,
-		alone: func(ctx context.Context, _ error) (after ledger.Transaction, err error) {
+		alone: func(ctx context.Context, _ error) (after *ledger.Transaction, err error) {
 			err = s.write(ctx, doing, func(tx *gorm.DB) (err error) {
 				after, err = s.moveOne(tx, &c)
 				return err
@@ -264,15 +267,23 @@ func (s *Store) Transition(ctx context.Context, c ledger.Change) (ledger.Transac
 			return after, err
 		},
 	})
-}
-
-// moveOne makes a move.
-func (s *Store) moveOne(tx *gorm.DB, c *ledger.Change) (ledger.Transaction, error) {
-	before, now, err := s.lockTransaction(tx, c.ID)
 	if err != nil {
 		return ledger.Transaction{}, err
 	}
-	return s.move(tx, before, c, now)
+	return *after, nil
+}
+
+// moveOne makes a move.
+func (s *Store) moveOne(tx *gorm.DB, c *ledger.Change) (*ledger.Transaction, error) {
+	before, now, err := s.lockTransaction(tx, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	after, err := s.move(tx, before, c, now)
+	if err != nil {
+		return nil, err
+	}
+	return &after, nil
 }
 
 // move makes a change of a row that was read, and its event.
