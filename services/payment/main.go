@@ -49,6 +49,7 @@ func (c *config) Validate() error {
 }
 
 func main() {
+	takeSlack()
 	cmdline.RoomForGarbage(os.LookupEnv)
 	cmdline.Main(run)
 }
