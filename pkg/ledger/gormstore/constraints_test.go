@@ -4,8 +4,12 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gwanmun/gwanmun/pkg/account"
 	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/postgrestest"
+	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
 // forged are changes by SQL that would make a row lie, each with the constraint
@@ -169,4 +173,66 @@ func TestTriggers_KeepHistoryFinalStatusAndDecision(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A function that has lost sight of the plain case judges as before, at thrice the
+// price. So here what is not plain is an error.
+func TestConstraints_WhatIsWrittenMostIsPlain(t *testing.T) {
+	dsn := postgrestest.DSN(t)
+	s, db := openBook(t, dsn), raw(t, dsn)
+	const rules, refused = "broken := CASE", "RAISE EXCEPTION 'not plain'; broken := CASE"
+	var function string
+	err := db.QueryRowContext(t.Context(), "SELECT pg_get_functiondef('gwanmun_row_is_sound'::regproc)").Scan(&function)
+	if err != nil || strings.Count(function, rules) != 1 {
+		t.Fatalf("error %v, function %s", err, function)
+	}
+	mustExec(t, db, strings.Replace(function, rules, refused, 1))
+
+	for i, digits := range []string{"12345678901234", "00123456789012", "1234567890", "123456", "0001", "00000000000000"} {
+		number, err := account.Parse(digits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := intent(int64(i))
+		in.AccountMasked, in.CorrelationID, in.Policy = number.Masked(), "call-1", pick(i, ledger.PolicyConfirm, ledger.PolicyNetCancel)
+		in.Order, in.By.TraceID = ledger.OrderID(pick(i, "", "order-"+digits)), pick(i, "", strings.Repeat("0a", 16))
+		if _, err := s.CreateIntent(t.Context(), in); err != nil {
+			t.Fatalf("intent of %s: %v", in.AccountMasked, err)
+		}
+		done := ledger.Change{
+			ID: in.ID, From: ledger.StatusRequested, To: ledger.StatusSuccess, Evidence: ledger.EvidenceAnswered, By: payer,
+			Answer: ledger.Answer{Code: "0000", Message: strings.Repeat("가", 100), Approval: "12345678901"},
+			SentAt: in.RequestedAt, RespondedAt: in.RequestedAt, Elapsed: time.Second,
+		}
+		if _, err := s.Transition(t.Context(), done); err != nil {
+			t.Fatalf("success of %s: %v", in.AccountMasked, err)
+		}
+		asked := ledger.Transaction{
+			ID: tranid.New(today, int64(100+i)), Kind: pick(i, ledger.KindBalanceInquiry, ledger.KindHistoryInquiry),
+			Status: ledger.StatusSuccess, Evidence: ledger.EvidenceAnswered, Answer: ledger.Answer{Code: "0000", Message: "정상"},
+			Client: "shop", AccountMasked: number.Masked(), RequestedAt: in.RequestedAt, SentAt: in.RequestedAt,
+		}
+		if err := s.Record(t.Context(), []ledger.Transaction{asked}, payer); err != nil {
+			t.Fatalf("inquiry about %s: %v", in.AccountMasked, err)
+		}
+	}
+	failed := intent(50)
+	if _, err := s.CreateIntent(t.Context(), failed); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Transition(t.Context(), ledger.Change{
+		ID: failed.ID, From: ledger.StatusRequested, To: ledger.StatusFailed, Evidence: ledger.EvidenceAnswered, By: payer,
+		Answer: ledger.Answer{Code: "0051"},
+	})
+	if err == nil {
+		t.Error("a failure is plain, or nothing is refused here")
+	}
+}
+
+// pick is one of two values, in turns.
+func pick[T any](i int, even, odd T) T {
+	if i%2 == 0 {
+		return even
+	}
+	return odd
 }
