@@ -93,6 +93,7 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == coreArg {
 		cmdline.Main(func(ctx context.Context, _ []string) error { return serveCore(ctx, os.Stderr) })
 	}
+	cmdline.RoomForGarbage(os.LookupEnv) // callers should cost little beside what they call
 	cmdline.Main(run)
 }
 
