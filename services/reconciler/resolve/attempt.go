@@ -225,6 +225,9 @@ func (a *attempt) settle(ctx context.Context, v verdict) (bool, error) {
 		return false, a.unlessOvertaken(ctx, fmt.Errorf("make %s %s: %w", a.row.ID, v.to, err))
 	}
 	a.row = after
+	if v.method != ledger.MethodNone {
+		a.r.sense()
+	}
 	a.r.metrics.resolved(v.to, v.method)
 	a.r.log.InfoContext(ctx, "transaction resolved", "transaction_id", after.ID,
 		"from", ledger.StatusUnknown.String(), "to", v.to.String(),
@@ -252,6 +255,9 @@ func (a *attempt) postpone(ctx context.Context, v verdict) error {
 	later.End()
 	if err != nil {
 		return a.unlessOvertaken(ctx, fmt.Errorf("postpone %s: %w", a.row.ID, err))
+	}
+	if v.answered && !v.expected && !a.turn.hinted {
+		a.r.setbacks.add(a.row.ID, a.r.opts.Now())
 	}
 	if again {
 		after := a.row

@@ -32,9 +32,7 @@ func (p plan) postponement(c *ledger.Claim, v verdict) ledger.Postponement {
 	if v.answered {
 		attempts++
 	}
-	// Waiting for the late window to end is the rule, not a trouble: such a row
-	// is in no need of review, however often it was asked meanwhile.
-	raise := v.answered && v.window.IsZero() && attempts >= p.maxAttempts
+	raise := v.answered && !v.expected && attempts >= p.maxAttempts
 	out := ledger.Postponement{
 		ID: t.ID, Token: c.Token,
 		Answered: v.answered, NotFound: v.notFound, NeedsReview: raise,

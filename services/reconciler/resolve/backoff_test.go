@@ -100,7 +100,9 @@ func TestBackoff_TheLateWindowIsWaitedOutAndNeedsNoReview(t *testing.T) {
 		{"over this instant", 9, 0, time.Millisecond},
 	} {
 		claim := ledger.Claim{At: at, Transaction: ledger.Transaction{ResolveAttempts: tc.attempts}}
-		got := p.postponement(&claim, verdict{next: nextWait, answered: true, notFound: true, window: at.Add(tc.left)})
+		got := p.postponement(&claim, verdict{
+			next: nextWait, answered: true, notFound: true, expected: true, window: at.Add(tc.left),
+		})
 		if got.Delay != tc.want || got.NeedsReview || !got.NotFound {
 			t.Errorf("%s: %+v, want a delay of %s", tc.name, got, tc.want)
 		}

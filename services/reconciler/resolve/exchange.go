@@ -82,6 +82,7 @@ func (r *Resolver) inquire(ctx context.Context, t turn, id tranid.ID) (inquiry, 
 		case unsent(ctx, &res):
 			return inquiryUnsent, step, nil
 		}
+		r.pace.unanswered()
 		return inquiryUnanswered, step, nil
 	}
 	step.Processed, step.ResponseCode, step.CoreMessage = answer.Processed, answer.ResponseCode, answer.Message.Value
@@ -126,6 +127,7 @@ func (r *Resolver) netCancel(ctx context.Context, t turn, id tranid.ID) (cancel,
 		if unsent(ctx, &res) {
 			return cancelUnsent, step, nil
 		}
+		r.cancelPace.unanswered()
 		return cancelUnanswered, step, nil
 	}
 	r.cancelPace.answered(took)

@@ -7,13 +7,21 @@ import (
 
 const (
 	// shortMoment is the least time that an exchange is given which is waited for
-	// a moment: hundreds that the core ignores are past in seconds.
+	// a moment, crowdMoment while the core ignores many: thousands of them are past
+	// in seconds, and those that it answers among them.
 	shortMoment = 200 * time.Millisecond
+	crowdMoment = 50 * time.Millisecond
 	// momentPaces is how many times as long as the core takes to answer is a
 	// moment.
 	momentPaces = 4
 	// paceShare is how much of a slower answer the pace takes over.
 	paceShare = 8
+	// all is the share of exchanges that were not answered when none was, shareStep
+	// how much of the next one the share takes over, and manyIgnored a share that is
+	// a crowd.
+	all         = 1 << 10
+	shareStep   = 16
+	manyIgnored = all / 4
 )
 
 // pace is how long the core takes to answer: an answer that is faster sets it,
@@ -22,6 +30,8 @@ const (
 // first answer sets it, however slow.
 type pace struct {
 	nanos atomic.Int64
+	// ignored is the share of the last exchanges that were not answered in time.
+	ignored atomic.Int64
 }
 
 // answered takes note of an answer.
@@ -32,6 +42,16 @@ func (p *pace) answered(after time.Duration) {
 	}
 	// Should another have been at it, its note is as good.
 	p.nanos.CompareAndSwap(was, now)
+	p.share(0)
+}
+
+// unanswered takes note of an exchange that was not answered in its time.
+func (p *pace) unanswered() { p.share(all) }
+
+// share moves the share of what was not answered towards the last exchange's.
+func (p *pace) share(last int64) {
+	was := p.ignored.Load()
+	p.ignored.CompareAndSwap(was, was+(last-was)/shareStep)
 }
 
 // known reports whether the core has answered at all.
@@ -39,5 +59,9 @@ func (p *pace) known() bool { return p.nanos.Load() != 0 }
 
 // moment is how long what is not waited for to the end is given, at most longest.
 func (p *pace) moment(longest time.Duration) time.Duration {
-	return min(max(shortMoment, momentPaces*time.Duration(p.nanos.Load())), longest)
+	least := shortMoment
+	if p.known() && p.ignored.Load() > manyIgnored {
+		least = crowdMoment
+	}
+	return min(max(least, momentPaces*time.Duration(p.nanos.Load())), longest)
 }

@@ -91,8 +91,10 @@ type verdict struct {
 	notFound bool
 	// soon: waited for a moment only, so the next time need not be far.
 	soon bool
-	// window is when waiting for a late original ends, by the database's clock;
-	// zero unless that is the only thing waited for.
+	// expected: that it waits is the rule, and no trouble, however often it was asked.
+	expected bool
+	// window is when waiting for a late original ends, by the database's clock, if
+	// that is what is waited for.
 	window time.Time
 }
 
@@ -194,12 +196,12 @@ func (r rules) notExecuted(t *ledger.Transaction, at time.Time) verdict {
 	switch {
 	case !at.After(end):
 		return verdict{
-			next: nextWait, answered: true, notFound: true, window: end,
+			next: nextWait, answered: true, notFound: true, expected: true, window: end,
 			why: "the core has not done it (02), but it may still be on its way",
 		}
 	case t.NotFound < 1:
 		return verdict{
-			next: nextWait, answered: true, notFound: true,
+			next: nextWait, answered: true, notFound: true, expected: true,
 			why: "the core has not done it (02); to be asked a second time",
 		}
 	default:

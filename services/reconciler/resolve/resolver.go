@@ -46,7 +46,9 @@ type Flags struct {
 // The bounds of what can be set.
 const (
 	minSweepInterval = 10 * time.Millisecond
-	maxMaxAttempts   = 1000
+	// With a shorter lease most rows' would be over before they are asked about.
+	minLease       = 100 * time.Millisecond
+	maxMaxAttempts = 1000
 )
 
 // Validate reports what is wrong with the settings, in one line.
@@ -58,8 +60,8 @@ func (f *Flags) Validate() error {
 		return fmt.Errorf("--max-attempts must be 1 to %d", maxMaxAttempts)
 	case f.LateWindow <= 0:
 		return errors.New("--late-window must be positive")
-	case f.Lease <= 0:
-		return errors.New("--lease must be positive")
+	case f.Lease < minLease:
+		return fmt.Errorf("--lease must be at least %s", minLease)
 	default:
 		return nil
 	}
@@ -120,6 +122,7 @@ type Resolver struct {
 	lanes    []*lane
 	operator *lane
 	hints    *hints
+	setbacks setbacks
 	// pace is of inquiries, cancelPace of net cancels.
 	pace, cancelPace pace
 	// heard is when the core last said anything.
@@ -143,6 +146,7 @@ func New(store ledger.Store, core Core, o Options) *Resolver {
 		operator: &lane{name: "operator"},
 	}
 	r.hints = newHints(r)
+	r.setbacks.after = uselessSweeps * o.Flags.SweepInterval
 	return r
 }
 

@@ -15,6 +15,9 @@ const minPassTime = 10 * time.Second
 
 func (r *Resolver) passTime() time.Duration { return max(r.opts.Flags.SweepInterval, minPassTime) }
 
+// ledgerRetry is how soon after a pass that the ledger has cut short there is another.
+const ledgerRetry = time.Second
+
 // outagePasses is how many passes there are in an interval while there is no way
 // to the core: one may be there for a moment only, as when a circuit is tried.
 const outagePasses = 5
@@ -79,6 +82,8 @@ func (r *Resolver) sweep(ctx context.Context, l *lane) (soon time.Duration) {
 	}
 	r.metrics.poison.Set(float64(r.poison.count()))
 	switch {
+	case errors.Is(err, ledger.ErrUnavailable): // rows that are due were not had
+		return min(ledgerRetry, r.opts.Flags.SweepInterval)
 	case !p.noWay:
 		return 0
 	case now.Before(l.hurried):
