@@ -89,7 +89,9 @@ var invariants = []struct {
 		return !t.RequestedAt.IsZero() && t.Elapsed >= 0 &&
 			(t.Status != StatusRequested || !t.AdoptAt.IsZero()) &&
 			(t.ResolvedAt.IsZero() || t.Status.Final()) &&
-			(t.Method == 0 || !t.ResolvedAt.IsZero())
+			(t.Method == 0 || !t.ResolvedAt.IsZero()) &&
+			Holds(t.RequestedAt) && Holds(t.SentAt) && Holds(t.RespondedAt) &&
+			Holds(t.ResolvedAt) && Holds(t.AdoptAt) && Holds(t.NextResolveAt)
 	}},
 	{"due", due},
 	{"counters", func(t *Transaction) bool { return t.ResolveAttempts >= 0 && t.NotFound >= 0 }},
@@ -171,7 +173,10 @@ func digits(count int, s string) bool { return len(s) == count && onlyDigits(s) 
 
 func onlyDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-func atMost(limit int, s string) bool { return utf8.RuneCountInString(s) <= limit }
+// atMost reports whether s is text, and so short.
+func atMost(limit int, s string) bool {
+	return utf8.RuneCountInString(s) <= limit && utf8.ValidString(s)
+}
 
 func (a *Actor) validate() error {
 	if a.Name == "" || !atMost(maxBy, a.Name) || !atMost(maxBy, a.Instance) ||
@@ -186,7 +191,7 @@ func (e *Event) Validate() error {
 	_, from := statuses.optional("status", e.From.String())
 	_, to := ParseStatus(e.To.String())
 	_, evidence := ParseEvidence(e.Evidence.String())
-	if from != nil || to != nil || evidence != nil || e.At.IsZero() {
+	if from != nil || to != nil || evidence != nil || e.At.IsZero() || !Holds(e.At) {
 		return fmt.Errorf("%w: event", ErrInvalidRow)
 	}
 	return e.By.validate()

@@ -28,6 +28,13 @@ func Moment(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
+// endOfYears is the first moment whose year has five digits.
+var endOfYears = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Holds reports whether the book can hold a moment: one of the years 1 to 9999.
+// Beyond them no two databases agree, nor do those who read what an rpc tells.
+func Holds(at time.Time) bool { return !at.Before(time.Time{}) && at.Before(endOfYears) }
+
 // Text is s as the book keeps it, whatever s is: valid UTF-8, U+FFFD in place of
 // what is not a character or controls a terminal, cut after MaxText characters.
 // The outcome of a payment must not be lost because a database refuses a byte of

@@ -299,10 +299,14 @@ type Cursor struct {
 	ID          tranid.ID
 }
 
-// Page is one page of List. Next is nil on the last.
+// Page is one page of List. Next is nil on the last; a page before it may have
+// fewer rows than were asked for where many could not be read.
 type Page struct {
 	Transactions []Transaction
 	Next         *Cursor
+	// Unreadable is how many rows among these hold what no row may, and were
+	// stepped over.
+	Unreadable int
 }
 
 // Total is the count and the sum of one status.
@@ -322,6 +326,9 @@ type Summary struct {
 	// none.
 	OldestUnknown    time.Time
 	NeedsReviewCount int64
+	// Unreadable is how many rows have a status that there is not, and are in no
+	// total.
+	Unreadable int64
 }
 
 // Backlog is what is not known, in a few numbers.

@@ -9,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -31,6 +34,17 @@ const (
 	// everyClient is the client that stands for all of them.
 	everyClient ledger.ClientID = ""
 )
+
+// UnreadableHeader is the response header with how many rows are missing in an
+// answer, since they hold what no row may. It is not sent where none is.
+const UnreadableHeader = "gwanmun-unreadable-rows"
+
+// tellUnreadable sends UnreadableHeader. Outside of an rpc there is nobody to tell.
+func tellUnreadable(ctx context.Context, rows int64) {
+	if rows > 0 {
+		_ = grpc.SetHeader(ctx, metadata.Pairs(UnreadableHeader, strconv.FormatInt(rows, 10)))
+	}
+}
 
 // ledgerServer is LedgerService over a Reader.
 type ledgerServer struct {
@@ -74,7 +88,7 @@ func (s *ledgerServer) GetTransaction(ctx context.Context, req *ledgerv1.GetTran
 	return &ledgerv1.GetTransactionResponse{Transaction: ledgerpb.Transaction(&row), Events: events}, nil
 }
 
-// ListTransactions returns one page, newest first.
+// ListTransactions returns one page, newest first, of what can be read.
 func (s *ledgerServer) ListTransactions(ctx context.Context, req *ledgerv1.ListTransactionsRequest) (*ledgerv1.ListTransactionsResponse, error) {
 	filter, err := s.filter(req)
 	if err != nil {
@@ -92,6 +106,7 @@ func (s *ledgerServer) ListTransactions(ctx context.Context, req *ledgerv1.ListT
 	if err != nil {
 		return nil, readFailed(ctx, fmt.Errorf("list transactions: %w", err))
 	}
+	tellUnreadable(ctx, int64(page.Unreadable))
 	rows := make([]*ledgerv1.Transaction, 0, len(page.Transactions))
 	for i := range page.Transactions {
 		rows = append(rows, ledgerpb.Transaction(&page.Transactions[i]))
@@ -129,6 +144,7 @@ func (s *ledgerServer) SummarizeTransactions(ctx context.Context, req *ledgerv1.
 	if err != nil {
 		return nil, readFailed(ctx, fmt.Errorf("summarize transactions: %w", err))
 	}
+	tellUnreadable(ctx, summary.Unreadable)
 	resp := &ledgerv1.SummarizeTransactionsResponse{
 		UnknownCount:     summary.UnknownCount,
 		NeedsReviewCount: summary.NeedsReviewCount,

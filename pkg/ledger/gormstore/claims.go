@@ -44,7 +44,7 @@ func (s *Store) Claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Clai
 		case o.Newest:
 			due = -due
 		}
-		return cmp.Or(count(a.Row.Asked)-count(b.Row.Asked), due)
+		return cmp.Or(count(a.Row.Asked.set)-count(b.Row.Asked.set), due)
 	})
 	claims := make([]ledger.Claim, len(rows))
 	for i := range rows {

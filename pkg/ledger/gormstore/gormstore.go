@@ -44,8 +44,8 @@ type Options struct {
 	// Now is the clock of a SQLite book, which has none of its own; nil means
 	// the machine's. PostgreSQL's clock is its server's.
 	Now func() time.Time
-	// Registry counts how many rows each commit of payments has; nil means that
-	// nobody looks.
+	// Registry counts how many rows each commit of payments has, and those that
+	// cannot be read; nil means that nobody looks.
 	Registry prometheus.Registerer
 	// Tracer makes the spans of statements; nil means that nothing is traced.
 	Tracer trace.TracerProvider
@@ -122,6 +122,8 @@ type Store struct {
 
 	// failed is the last write that failed, until a probe succeeds.
 	failed atomic.Pointer[error]
+
+	unreadable *unreadable
 
 	stop       context.CancelFunc
 	connecting sync.WaitGroup
@@ -220,7 +222,7 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 	}
 	s := &Store{
 		dialect: d, db: db, maxConns: maxConns, log: o.Logger, key: key, migrate: o.Flags.Migrate,
-		writing: make(chan struct{}, d.writers), state: errNotReady,
+		writing: make(chan struct{}, d.writers), state: errNotReady, unreadable: newUnreadable(&o),
 	}
 	rows := batchRows(o.Registry)
 	s.intents = newLine(rows.WithLabelValues("intent"), s.writeIntents)

@@ -227,7 +227,7 @@ func moveColumns(outcomes []*outcome, rows []transactionRow) []column {
 		texts("new_evidence", rows, func(r *row) string { return r.Evidence }),
 		texts("new_decision", rows, func(r *row) string { return r.Decision }),
 		texts("new_method", rows, func(r *row) string { return r.ResolutionMethod }),
-		plain("new_review", "boolean", rows, func(r *row) bool { return r.NeedsReview }),
+		plain("new_review", "boolean", rows, func(r *row) bool { return r.NeedsReview.set }),
 		texts("new_code", rows, func(r *row) string { return r.ResponseCode }),
 		texts("new_message", rows, func(r *row) string { return r.ResponseMessage }),
 		texts("new_approval", rows, func(r *row) string { return r.ApprovalNumber }),

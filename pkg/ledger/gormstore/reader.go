@@ -91,6 +91,8 @@ FROM bound JOIN transactions ON business_date = bound_date AND transaction_id = 
 		switch {
 		case err != nil:
 			return err
+		case rows[0].ExpiresAt.garbage:
+			return errNoKeyLife
 		case holder.FreesKey(rows[0].ExpiresAt.at, rows[0].Clock.at):
 			return ledger.ErrNotFound
 		case !bytes.Equal(rows[0].Fingerprint, fingerprint[:]):
@@ -129,85 +131,6 @@ func (s *Store) Events(ctx context.Context, id tranid.ID) ([]ledger.Event, error
 	return events, nil
 }
 
-// List implements ledger.Reader.
-func (s *Store) List(ctx context.Context, f ledger.Filter) (ledger.Page, error) {
-	if f.Limit < 1 || f.Limit > ledger.MaxPage {
-		return ledger.Page{}, fmt.Errorf("list %d rows: %w", f.Limit, errArgument)
-	}
-	var page ledger.Page
-	err := s.read(ctx, "list transactions", func(db *gorm.DB) error {
-		var rows []transactionRow
-		err := selected(db.Table("transactions").Select(columns), &f).
-			Order("requested_at DESC, transaction_id DESC").Limit(f.Limit + 1).Find(&rows).Error
-		if err != nil {
-			return err
-		}
-		page = ledger.Page{Transactions: make([]ledger.Transaction, min(len(rows), f.Limit))}
-		for i := range page.Transactions {
-			if page.Transactions[i], err = rows[i].transaction(); err != nil {
-				return err
-			}
-		}
-		if len(rows) > f.Limit {
-			last := &page.Transactions[f.Limit-1]
-			page.Next = &ledger.Cursor{RequestedAt: last.RequestedAt, ID: last.ID}
-		}
-		return nil
-	})
-	if err != nil {
-		return ledger.Page{}, err
-	}
-	return page, nil
-}
-
-// selected adds what the filter asks for. What is in few rows is found by its
-// index; the client is then only compared, in words that SQLite, which knows
-// nothing of how many rows a client has, finds no index for.
-func selected(query *gorm.DB, f *ledger.Filter) *gorm.DB {
-	where := func(set bool, condition string, values ...any) {
-		if set {
-			query = query.Where(condition, values...)
-		}
-	}
-	narrow := f.Order != "" || f.CorrelationID != "" || f.AccountHash != nil
-	where(f.Client != "" && !narrow, "client_id = ?", string(f.Client))
-	where(f.Client != "" && narrow, "CASE WHEN TRUE THEN client_id END = ?", string(f.Client))
-	where(len(f.Statuses) > 0, "status IN ?", names(f.Statuses))
-	where(!narrow && ofPending(f) != "", ofPending(f))
-	where(len(f.Kinds) > 0, "kind IN ?", names(f.Kinds))
-	if f.NeedsReview != nil {
-		where(true, "needs_review = ?", *f.NeedsReview)
-	}
-	// The second half of these is what the partial indexes are for.
-	where(f.Order != "", "order_id = ? AND order_id <> ''", string(f.Order))
-	where(f.CorrelationID != "", "correlation_id = ? AND correlation_id <> ''", f.CorrelationID)
-	if f.AccountHash != nil {
-		where(true, "account_hash = ?", f.AccountHash[:])
-	}
-	where(!f.RequestedFrom.IsZero(), "requested_at >= ?", instant{at: f.RequestedFrom})
-	where(!f.RequestedTo.IsZero(), "requested_at < ?", instant{at: f.RequestedTo})
-	if f.After != nil {
-		where(true, "(requested_at, transaction_id) < (?, ?)", instant{at: f.After.RequestedAt}, string(f.After.ID))
-	}
-	return query
-}
-
-// ofPending repeats a filter that only what is not final passes, in the words of the
-// partial index that holds just that; it is empty for other filters. Of what is
-// pending there is little, and in all that is in the book it is hard to find.
-func ofPending(f *ledger.Filter) string {
-	switch {
-	case f.NeedsReview != nil && *f.NeedsReview:
-		return "status = 'UNKNOWN'"
-	case slices.Equal(f.Statuses, []ledger.Status{ledger.StatusUnknown}):
-		return "status = 'UNKNOWN' AND needs_review IN (FALSE, TRUE)"
-	case slices.Equal(f.Statuses, []ledger.Status{ledger.StatusRequested}):
-		return "status = 'REQUESTED' AND adopt_at > '2000-01-01'"
-	default:
-		return ""
-	}
-}
-
 func names[T fmt.Stringer](values []T) []string {
 	texts := make([]string, len(values))
 	for i, v := range values {
@@ -243,7 +166,8 @@ count(*) FILTER (WHERE needs_review) AS needs_review, min(requested_at) AS oldes
 	for _, r := range rows {
 		status, err := ledger.ParseStatus(r.Status)
 		if err != nil {
-			return ledger.Summary{}, fmt.Errorf("summarize transactions: %w: %w", errGarbage, err)
+			sum.Unreadable += r.Transactions
+			continue
 		}
 		sum.Totals = append(sum.Totals, ledger.Total{Status: status, Count: r.Transactions, Amount: account.Won(r.Amount)})
 		sum.NeedsReviewCount += r.NeedsReview
@@ -251,6 +175,7 @@ count(*) FILTER (WHERE needs_review) AS needs_review, min(requested_at) AS oldes
 			sum.UnknownCount, sum.OldestUnknown = r.Transactions, r.OldestRequested.at
 		}
 	}
+	s.unreadable.count(sum.Unreadable)
 	slices.SortFunc(sum.Totals, func(a, b ledger.Total) int {
 		return slices.Index(ledger.Statuses, a.Status) - slices.Index(ledger.Statuses, b.Status)
 	})

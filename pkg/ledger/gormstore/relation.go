@@ -211,7 +211,7 @@ func rowColumns(rows []transactionRow) []column {
 		texts("resolution_method", rows, func(r *row) string { return r.ResolutionMethod }),
 		texts("resolution_policy", rows, func(r *row) string { return r.ResolutionPolicy }),
 		texts("decision", rows, func(r *row) string { return r.Decision }),
-		plain("needs_review", "boolean", rows, func(r *row) bool { return r.NeedsReview }),
+		plain("needs_review", "boolean", rows, func(r *row) bool { return r.NeedsReview.set }),
 		texts("client_id", rows, func(r *row) string { return r.ClientID }),
 		texts("idempotency_key", rows, func(r *row) string { return r.IdempotencyKey }),
 		texts("order_id", rows, func(r *row) string { return r.OrderID }),
@@ -230,7 +230,7 @@ func rowColumns(rows []transactionRow) []column {
 		instants("adopt_at", rows, func(r *row) instant { return r.AdoptAt }),
 		plain("resolve_attempts", "integer", rows, func(r *row) int32 { return int32(r.ResolveAttempts) }), //nolint:gosec // small
 		plain("not_found", "integer", rows, func(r *row) int32 { return int32(r.NotFound) }),               //nolint:gosec // small
-		plain("asked", "boolean", rows, func(r *row) bool { return r.Asked }),
+		plain("asked", "boolean", rows, func(r *row) bool { return r.Asked.set }),
 		instants("next_resolve_at", rows, func(r *row) instant { return r.NextResolveAt }),
 		texts("correlation_id", rows, func(r *row) string { return r.CorrelationID }),
 		texts("trace_id", rows, func(r *row) string { return r.TraceID }),

@@ -17,12 +17,16 @@ import (
 // constraints.
 var errGarbage = errors.New("the ledger holds an impossible row")
 
+// errNoTime says which garbage it is.
+var errNoTime = errors.New("a time is not a time")
+
 // instantLayout is a time in SQLite: one width, so that text sorts by time.
 // PostgreSQL reads it too.
 const instantLayout = "2006-01-02T15:04:05.000000Z"
 
-// instant is a moment in a column; the zero time is NULL. Text that is no time
-// is kept as garbage, so that one row does not spoil a whole result.
+// instant is a moment in a column; the zero time is NULL. What is no
+// time, or none that the book can hold, is kept as garbage, so that one row does
+// not spoil a whole result.
 type instant struct {
 	at      time.Time
 	garbage bool
@@ -42,12 +46,44 @@ func (i *instant) Scan(src any) error {
 	switch value := src.(type) {
 	case nil:
 	case time.Time:
-		i.at = ledger.Moment(value)
-	case string:
+		i.read(value)
+	case string: // of PostgreSQL, infinity
 		at, err := time.Parse(instantLayout, value)
-		i.at, i.garbage = ledger.Moment(at), err != nil
+		i.read(at)
+		i.garbage = i.garbage || err != nil
 	default:
 		i.garbage = true
+	}
+	return nil
+}
+
+// read takes a moment over. One that the book cannot hold is garbage, and so is
+// the zero time, which would be taken for NULL.
+func (i *instant) read(at time.Time) {
+	if i.garbage = at.IsZero() || !ledger.Holds(at); !i.garbage {
+		i.at = ledger.Moment(at)
+	}
+}
+
+// flag is a yes or no in a column. SQLite has numbers for it, and one that is
+// neither is kept as garbage.
+type flag struct {
+	set     bool
+	garbage bool
+}
+
+// Value implements driver.Valuer.
+func (f flag) Value() (driver.Value, error) { return f.set, nil }
+
+// Scan implements sql.Scanner.
+func (f *flag) Scan(src any) error {
+	switch value := src.(type) {
+	case bool:
+		*f = flag{set: value}
+	case int64:
+		*f = flag{set: value == 1, garbage: value != 0 && value != 1}
+	default:
+		*f = flag{garbage: true}
 	}
 	return nil
 }
@@ -62,7 +98,7 @@ type transactionRow struct {
 	ResolutionMethod string
 	ResolutionPolicy string
 	Decision         string
-	NeedsReview      bool
+	NeedsReview      flag
 	ClientID         string
 	IdempotencyKey   string
 	OrderID          string
@@ -81,7 +117,7 @@ type transactionRow struct {
 	AdoptAt          instant
 	ResolveAttempts  int
 	NotFound         int
-	Asked            bool
+	Asked            flag
 	NextResolveAt    instant
 	CorrelationID    string
 	TraceID          string
@@ -102,14 +138,14 @@ func newTransactionRow(t *ledger.Transaction) *transactionRow {
 		BusinessDate: t.ID.Date().String(), TransactionID: string(t.ID),
 		Kind: t.Kind.String(), Status: t.Status.String(), Evidence: t.Evidence.String(),
 		ResolutionMethod: t.Method.String(), ResolutionPolicy: t.Policy.String(), Decision: t.Decision.String(),
-		NeedsReview: t.NeedsReview,
+		NeedsReview: flag{set: t.NeedsReview},
 		ClientID:    string(t.Client), IdempotencyKey: string(t.Key), OrderID: string(t.Order),
 		AccountMasked: t.AccountMasked, AccountHash: t.AccountHash[:], Amount: int64(t.Amount),
 		ResponseCode: t.Answer.Code, ResponseMessage: t.Answer.Message, ApprovalNumber: t.Answer.Approval,
 		Reason: t.Reason, ElapsedUs: t.Elapsed.Microseconds(),
 		RequestedAt: instant{at: t.RequestedAt}, SentAt: instant{at: t.SentAt}, RespondedAt: instant{at: t.RespondedAt},
 		ResolvedAt: instant{at: t.ResolvedAt}, AdoptAt: instant{at: t.AdoptAt}, NextResolveAt: instant{at: t.NextResolveAt},
-		ResolveAttempts: t.ResolveAttempts, NotFound: t.NotFound, Asked: t.Asked,
+		ResolveAttempts: t.ResolveAttempts, NotFound: t.NotFound, Asked: flag{set: t.Asked},
 		CorrelationID: t.CorrelationID, TraceID: t.TraceID,
 	}
 }
@@ -128,14 +164,14 @@ func (r *transactionRow) targets() []any {
 func (r *transactionRow) transaction() (ledger.Transaction, error) {
 	var errs [7]error
 	t := ledger.Transaction{
-		NeedsReview: r.NeedsReview,
+		NeedsReview: r.NeedsReview.set,
 		Client:      ledger.ClientID(r.ClientID), Key: ledger.IdempotencyKey(r.IdempotencyKey), Order: ledger.OrderID(r.OrderID),
 		AccountMasked: r.AccountMasked, Amount: account.Won(r.Amount),
 		Answer: ledger.Answer{Code: r.ResponseCode, Message: r.ResponseMessage, Approval: r.ApprovalNumber},
 		Reason: r.Reason, Elapsed: time.Duration(r.ElapsedUs) * time.Microsecond,
 		RequestedAt: r.RequestedAt.at, SentAt: r.SentAt.at, RespondedAt: r.RespondedAt.at,
 		ResolvedAt: r.ResolvedAt.at, AdoptAt: r.AdoptAt.at, NextResolveAt: r.NextResolveAt.at,
-		ResolveAttempts: r.ResolveAttempts, NotFound: r.NotFound, Asked: r.Asked,
+		ResolveAttempts: r.ResolveAttempts, NotFound: r.NotFound, Asked: r.Asked.set,
 		CorrelationID: r.CorrelationID, TraceID: r.TraceID,
 	}
 	t.ID, errs[0] = tranid.Parse(r.TransactionID)
@@ -151,8 +187,11 @@ func (r *transactionRow) transaction() (ledger.Transaction, error) {
 	}
 	for _, i := range []instant{r.RequestedAt, r.SentAt, r.RespondedAt, r.ResolvedAt, r.AdoptAt, r.NextResolveAt} {
 		if err == nil && i.garbage {
-			err = errors.New("a time is not a time")
+			err = errNoTime
 		}
+	}
+	if err == nil && (r.NeedsReview.garbage || r.Asked.garbage) {
+		err = errors.New("a yes or no is neither")
 	}
 	if err == nil {
 		err = t.Validate()
@@ -253,7 +292,11 @@ func (r *eventRow) event() (ledger.Event, error) {
 	}
 	e.To, errs[1] = ledger.ParseStatus(r.ToStatus)
 	e.Evidence, errs[2] = ledger.ParseEvidence(r.Evidence)
-	if err := errors.Join(errs[:]...); err != nil || r.At.garbage {
+	err := errors.Join(errs[:]...)
+	if err == nil && r.At.garbage {
+		err = errNoTime
+	}
+	if err != nil {
 		return ledger.Event{}, fmt.Errorf("%w: event %d: %w", errGarbage, r.Sequence, err)
 	}
 	return e, nil

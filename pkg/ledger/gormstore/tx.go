@@ -75,10 +75,14 @@ func (s *Store) writeAgain(err error) bool {
 	return s.dialect.again(err) || errors.As(err, &begin) && s.dialect.stale(err)
 }
 
-// read runs f, a single SELECT, outside of any transaction.
+// read runs f, SELECTs that need not agree, outside of any transaction.
 func (s *Store) read(ctx context.Context, doing string, f func(db *gorm.DB) error) error {
 	again := func(err error) bool { return s.dialect.again(err) || s.dialect.stale(err) && !s.isVerdict(err) }
-	return s.try(ctx, doing, again, func(ctx context.Context) error { return f(s.db.WithContext(ctx)) })
+	err := s.try(ctx, doing, again, func(ctx context.Context) error { return f(s.db.WithContext(ctx)) })
+	if errors.Is(err, errGarbage) {
+		s.unreadable.count(1)
+	}
+	return err
 }
 
 // try makes attempts until one ends otherwise than again says, within the

@@ -92,6 +92,9 @@ type keyRow struct {
 	Clock         instant
 }
 
+// errNoKeyLife says that nobody knows whether a key may be bound again.
+var errNoKeyLife = fmt.Errorf("%w: the end of a key's life: %w", errGarbage, errNoTime)
+
 // admit binds the key and stores the row, or finds who has the key. The first
 // statement waits for any other call that is binding the same key.
 func (s *Store) admit(tx *gorm.DB, in *ledger.Intent) (*ledger.Admission, error) {
@@ -123,6 +126,8 @@ WHERE client_id = ? AND idempotency_key = ?`, s.dialect.clock(0), string(in.Clie
 	}
 	mine := holder.ID == in.ID
 	switch {
+	case key.ExpiresAt.garbage: // a second payment must not come of it
+		return nil, errNoKeyLife
 	case holder.FreesKey(key.ExpiresAt.at, key.Clock.at) && !mine:
 		return s.bindAgain(tx, in, holder.ID)
 	case string(key.Fingerprint) != string(in.Fingerprint[:]):

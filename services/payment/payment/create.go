@@ -121,7 +121,7 @@ func (s *Service) admit(ctx context.Context, r *run) (ledger.Admission, error) {
 	case errors.Is(err, ledger.ErrKeyReused):
 		return ledger.Admission{}, refuse(ledger.ReasonIdempotencyKeyReused, err)
 	default:
-		return ledger.Admission{}, refuse(ledger.ReasonLedgerUnavailable, err)
+		return ledger.Admission{}, ledgerError(err)
 	}
 }
 
@@ -214,11 +214,11 @@ func (s *Service) notAdmitted(ctx context.Context, in *ledger.Intent, err error)
 		return refuse(ledger.ReasonIdempotencyKeyReused, err)
 	case errors.As(err, &taken):
 		return orderTaken(taken)
-	case errors.Is(err, ledger.ErrInvalidRow):
-		return refuse(ledger.ReasonInternal, err)
-	default:
+	case isUnavailable(err):
 		s.later(ctx, s.withdrawal(*in))
 		return refuse(ledger.ReasonLedgerUnavailable, err)
+	default: // it is not stored, and the key may be that of a row that cannot be read
+		return refuse(ledger.ReasonInternal, err)
 	}
 }
 

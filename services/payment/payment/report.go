@@ -80,7 +80,7 @@ func (s *Service) await(ctx context.Context, t ledger.Transaction, arrived time.
 		row, changed, err := f.state()
 		switch {
 		case err != nil:
-			return t, refuse(ledger.ReasonLedgerUnavailable, err)
+			return t, ledgerError(err)
 		case row.Status != ledger.StatusRequested:
 			return row, nil
 		}

@@ -266,5 +266,19 @@ func readError(err error) error {
 	if errors.Is(err, ledger.ErrNotFound) {
 		return refuse(ledger.ReasonTransactionNotFound, err)
 	}
-	return refuse(ledger.ReasonLedgerUnavailable, err)
+	return ledgerError(err)
+}
+
+// ledgerError turns an error of the ledger that is no answer into a refusal. A
+// ledger that answers is not unavailable, be it with a row that cannot be.
+func ledgerError(err error) error {
+	if isUnavailable(err) {
+		return refuse(ledger.ReasonLedgerUnavailable, err)
+	}
+	return refuse(ledger.ReasonInternal, err)
+}
+
+// isUnavailable reports whether the ledger gave no answer, in time or at all.
+func isUnavailable(err error) bool {
+	return errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

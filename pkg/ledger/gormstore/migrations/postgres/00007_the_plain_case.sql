@@ -17,6 +17,33 @@
 -- stop payments for longer than this. Then it is tried again.
 SET LOCAL lock_timeout = '500ms';
 
+-- A time that is none was not refused before. Whatever is to be done with a row would
+-- now fail for it, and with it the claim of all that is due: so what is pending is
+-- mended. What is over is left as it is, and stepped over by those who read it.
+CREATE FUNCTION gwanmun_is_time(at timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS 'SELECT coalesce(at > timestamptz ''0001-01-01 00:00:00+00'' AND at < ''10000-01-01 00:00:00+00'', true)';
+WITH pending AS (
+    SELECT t FROM transactions AS t WHERE status = 'UNKNOWN'
+    UNION ALL SELECT t FROM transactions AS t WHERE status = 'REQUESTED'
+    UNION ALL SELECT t FROM transactions AS t WHERE evidence = 'OPERATOR' AND next_resolve_at IS NOT NULL
+), bad AS MATERIALIZED (
+    SELECT (t).business_date AS bad_date, (t).transaction_id AS bad_id FROM pending
+    WHERE NOT (gwanmun_is_time((t).requested_at) AND gwanmun_is_time((t).sent_at) AND gwanmun_is_time((t).responded_at)
+        AND gwanmun_is_time((t).resolved_at) AND gwanmun_is_time((t).adopt_at) AND gwanmun_is_time((t).next_resolve_at)
+        AND gwanmun_is_time((t).lease_until))
+)
+UPDATE transactions SET
+    requested_at = CASE WHEN gwanmun_is_time(requested_at) THEN requested_at
+        ELSE business_date::timestamp AT TIME ZONE interval '9 hours' END,
+    sent_at = CASE WHEN gwanmun_is_time(sent_at) THEN sent_at END,
+    responded_at = CASE WHEN gwanmun_is_time(responded_at) THEN responded_at END,
+    resolved_at = CASE WHEN gwanmun_is_time(resolved_at) THEN resolved_at ELSE now() END,
+    adopt_at = CASE WHEN gwanmun_is_time(adopt_at) THEN adopt_at ELSE now() END,
+    next_resolve_at = CASE WHEN gwanmun_is_time(next_resolve_at) THEN next_resolve_at ELSE now() END,
+    lease_until = CASE WHEN gwanmun_is_time(lease_until) THEN lease_until ELSE now() END
+FROM bad WHERE business_date = bad_date AND transaction_id = bad_id;
+DROP FUNCTION gwanmun_is_time(timestamptz);
+
 -- Whether a row keeps every rule. The error names the one that is broken as a
 -- constraint of that name would, and they bear the names of the invariants in
 -- package ledger.
@@ -47,7 +74,9 @@ BEGIN
             AND octet_length(t.response_message) <= 300 AND t.reason = '' END
         AND t.decision || t.resolution_method || t.lease_token = '' AND t.lease_until IS NULL
         AND NOT t.needs_review AND NOT t.asked AND t.resolve_attempts = 0 AND t.not_found = 0
-        AND t.resolved_at IS NULL AND t.next_resolve_at IS NULL AND t.elapsed_us >= 0)
+        AND t.resolved_at IS NULL AND t.next_resolve_at IS NULL AND t.elapsed_us >= 0
+        AND least(t.requested_at, t.sent_at, t.responded_at, t.adopt_at) > '0001-01-01 00:00:00+00'
+        AND greatest(t.requested_at, t.sent_at, t.responded_at, t.adopt_at) < '10000-01-01 00:00:00+00')
     THEN
         RETURN true;
     END IF;
@@ -105,7 +134,12 @@ BEGIN
         t.elapsed_us >= 0
         AND (t.status <> 'REQUESTED' OR t.adopt_at IS NOT NULL)
         AND (t.resolved_at IS NULL OR t.status IN ('SUCCESS', 'FAILED', 'CANCELED'))
-        AND (t.resolution_method = '' OR t.resolved_at IS NOT NULL)) THEN 'times'
+        AND (t.resolution_method = '' OR t.resolved_at IS NOT NULL)
+        -- The years 1 to 9999, and so no infinity. These overlook what is NULL.
+        AND least(t.requested_at, t.sent_at, t.responded_at, t.resolved_at, t.adopt_at, t.next_resolve_at, t.lease_until)
+            > '0001-01-01 00:00:00+00'
+        AND greatest(t.requested_at, t.sent_at, t.responded_at, t.resolved_at, t.adopt_at, t.next_resolve_at, t.lease_until)
+            < '10000-01-01 00:00:00+00') THEN 'times'
     WHEN NOT (
         CASE
         WHEN t.status = 'UNKNOWN' AND t.kind = 'PAYMENT' AND t.response_code = '0094'
@@ -131,7 +165,8 @@ $$;
 
 ALTER TABLE transactions
     DROP CONSTRAINT sound,
-    -- The rows that are there kept to the same rules when they were written.
+    -- The rows that are there kept to the same rules when they were written, but for
+    -- that of the years, which is new.
     ADD CONSTRAINT sound CHECK (gwanmun_row_is_sound(transactions)) NOT VALID;
 
 -- +goose StatementBegin
@@ -147,6 +182,7 @@ DECLARE
         char_length(e.actor) BETWEEN 1 AND 100 AND char_length(e.instance) <= 100
         AND octet_length(e.trace_id) IN (0, 32)) THEN 'event_actor'
     WHEN char_length(e.detail) > 300 THEN 'event_detail'
+    WHEN NOT (e.at > '0001-01-01 00:00:00+00' AND e.at < '10000-01-01 00:00:00+00') THEN 'event_time'
     END;
 BEGIN
     IF broken IS NULL THEN
