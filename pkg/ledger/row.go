@@ -15,6 +15,9 @@ import (
 // book.
 const MaxText = 300
 
+// ErrUnreadable says that a row of the book holds what no row may hold.
+var ErrUnreadable = errors.New("the ledger holds an impossible row")
+
 // ErrInvalidRow says that something was to be stored that no row of the book may
 // hold. Nothing was stored.
 var ErrInvalidRow = errors.New("no row of the ledger may hold this")

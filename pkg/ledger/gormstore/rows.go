@@ -15,7 +15,7 @@ import (
 
 // errGarbage says that the book holds what no row may: someone went past its
 // constraints.
-var errGarbage = errors.New("the ledger holds an impossible row")
+var errGarbage = ledger.ErrUnreadable
 
 // errNoTime says which garbage it is.
 var errNoTime = errors.New("a time is not a time")

@@ -214,11 +214,11 @@ func (s *Service) notAdmitted(ctx context.Context, in *ledger.Intent, err error)
 		return refuse(ledger.ReasonIdempotencyKeyReused, err)
 	case errors.As(err, &taken):
 		return orderTaken(taken)
-	case isUnavailable(err):
-		s.later(ctx, s.withdrawal(*in))
-		return refuse(ledger.ReasonLedgerUnavailable, err)
-	default: // it is not stored, and the key may be that of a row that cannot be read
+	case errors.Is(err, ledger.ErrInvalidRow):
 		return refuse(ledger.ReasonInternal, err)
+	default:
+		s.later(ctx, s.withdrawal(*in))
+		return ledgerError(err)
 	}
 }
 

@@ -269,16 +269,11 @@ func readError(err error) error {
 	return ledgerError(err)
 }
 
-// ledgerError turns an error of the ledger that is no answer into a refusal. A
-// ledger that answers is not unavailable, be it with a row that cannot be.
+// ledgerError turns an error of the ledger that is no answer into a refusal. One
+// that has a row which cannot be is not unavailable.
 func ledgerError(err error) error {
-	if isUnavailable(err) {
-		return refuse(ledger.ReasonLedgerUnavailable, err)
+	if errors.Is(err, ledger.ErrUnreadable) {
+		return refuse(ledger.ReasonInternal, err)
 	}
-	return refuse(ledger.ReasonInternal, err)
-}
-
-// isUnavailable reports whether the ledger gave no answer, in time or at all.
-func isUnavailable(err error) bool {
-	return errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return refuse(ledger.ReasonLedgerUnavailable, err)
 }
