@@ -86,6 +86,12 @@ func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values)
 var (
 	someTime = time.Date(2026, 7, 25, 3, 0, 0, 0, time.UTC)
 	noTime   time.Time
+
+	// The first and the last that a book holds, and the first that it does not. Those
+	// before come by SQL alone.
+	firstTime = time.Date(1, 1, 1, 0, 0, 0, 1000, time.UTC)
+	lastTime  = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
+	tooLate   = lastTime.Add(time.Microsecond)
 )
 
 // soundRow is a row that some series of moves makes.
@@ -148,12 +154,12 @@ func randomRow(r *rand.Rand) ledger.Transaction {
 		func() { t.Answer.Message = pick(r, "정상", strings.Repeat("가", 300), strings.Repeat("가", 301)) },
 		func() { t.Reason = pick(r, "reason", strings.Repeat("가", 301)) },
 		func() { t.Elapsed = pick(r, -time.Microsecond, time.Second) },
-		func() { t.SentAt = pick(r, noTime, someTime) },
-		func() { t.RespondedAt = pick(r, noTime, someTime) },
-		func() { t.ResolvedAt = pick(r, noTime, someTime) },
-		func() { t.AdoptAt = pick(r, noTime, someTime) },
-		func() { t.NextResolveAt = pick(r, noTime, someTime) },
-		func() { t.RequestedAt = pick(r, noTime, someTime) },
+		func() { t.SentAt = pick(r, noTime, someTime, firstTime, lastTime, tooLate) },
+		func() { t.RespondedAt = pick(r, noTime, someTime, firstTime, lastTime, tooLate) },
+		func() { t.ResolvedAt = pick(r, noTime, someTime, firstTime, lastTime, tooLate) },
+		func() { t.AdoptAt = pick(r, noTime, someTime, firstTime, lastTime, tooLate) },
+		func() { t.NextResolveAt = pick(r, noTime, someTime, firstTime, lastTime, tooLate) },
+		func() { t.RequestedAt = pick(r, noTime, someTime, firstTime, lastTime, tooLate) },
 		func() { t.ResolveAttempts, t.Asked = pick(r, -1, 3), pick(r, true, true, false) },
 		func() { t.NotFound, t.Asked = pick(r, -1, 3), pick(r, true, true, false) },
 		func() { t.Asked = !t.Asked },

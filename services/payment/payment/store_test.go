@@ -27,6 +27,7 @@ type faultyStore struct {
 	get          func(ctx context.Context, id tranid.ID) (ledger.Transaction, error)
 	nextBlock    func(ctx context.Context, day tranid.Date, count, floor int64) (tranid.Block, error)
 	bound        func() error
+	getByKey     func() error
 
 	unknownOfClients func(ctx context.Context) (map[ledger.ClientID]int64, error)
 
@@ -67,6 +68,16 @@ func (f *faultyStore) Bound(
 		return ledger.Transaction{}, f.bound()
 	}
 	return f.Store.Bound(ctx, client, key, fingerprint)
+}
+
+// GetByKey implements ledger.Reader.
+func (f *faultyStore) GetByKey(
+	ctx context.Context, client ledger.ClientID, key ledger.IdempotencyKey,
+) (ledger.Transaction, error) {
+	if f.getByKey != nil {
+		return ledger.Transaction{}, f.getByKey()
+	}
+	return f.Store.GetByKey(ctx, client, key)
 }
 
 // Transition implements ledger.Writer.
