@@ -136,6 +136,9 @@ var spoken = map[string]struct{ loud, quiet string }{
 	"GwanmunLedgerDropped": {
 		`gwanmun_ledger_dropped_total{reason="outcome"} 0x80 1x20`, `gwanmun_ledger_dropped_total{reason="outcome"} 7x100`,
 	},
+	"GwanmunLedgerUnreadable": {
+		`gwanmun_ledger_unreadable_rows_total{job="payment"} 0x80 1x20`, `gwanmun_ledger_unreadable_rows_total{job="payment"} 7x100`,
+	},
 	"GwanmunSettlementDifference": {
 		`gwanmun_settlement_discrepancies{class="core_only"} 1x100`, `gwanmun_settlement_discrepancies{class="core_only"} 0x100`,
 	},
@@ -183,6 +186,7 @@ func TestRules_WhatANewInstanceCountsBeforeItIsScrapedIsSeen(t *testing.T) {
 	all := rules(t)
 	for alert, counter := range map[string]string{
 		"GwanmunGhost": "gwanmun_ghost_total", "GwanmunLedgerDropped": "gwanmun_ledger_dropped_total", "GwanmunPanic": "gwanmun_panics_total",
+		"GwanmunLedgerUnreadable": "gwanmun_ledger_unreadable_rows_total",
 	} {
 		if !speaks(t, all[alert].Expr, counter+`{instance="new"} _x90 1x10`) {
 			t.Errorf("%s does not see it", alert)
