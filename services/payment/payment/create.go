@@ -214,11 +214,11 @@ func (s *Service) notAdmitted(ctx context.Context, in *ledger.Intent, err error)
 		return refuse(ledger.ReasonIdempotencyKeyReused, err)
 	case errors.As(err, &taken):
 		return orderTaken(taken)
-	case errors.Is(err, ledger.ErrInvalidRow):
+	case errors.Is(err, ledger.ErrInvalidRow), errors.Is(err, ledger.ErrUnreadable): // the key's row: nothing is stored
 		return refuse(ledger.ReasonInternal, err)
 	default:
 		s.later(ctx, s.withdrawal(*in))
-		return ledgerError(err)
+		return refuse(ledger.ReasonLedgerUnavailable, err)
 	}
 }
 
