@@ -3,6 +3,7 @@ package rpcserver
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/access"
@@ -49,7 +50,41 @@ func (f *Flags) Validate() error {
 	case limits.InFlight < 0:
 		return errors.New("--max-in-flight must not be negative")
 	}
-	return nil
+	return errors.Join(f.checkNamed("grpc", f.GRPCAddr), f.checkNamed("admin", f.AdminAddr))
+}
+
+// checkNamed is checkReach of an address that is plain to see before anything is
+// begun; a name is looked at when it is known what it stands for.
+func (f *Flags) checkNamed(name, address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil //nolint:nilerr // whoever listens there says so
+	}
+	ip := net.ParseIP(host)
+	if host == "" {
+		ip = net.IPv6unspecified
+	}
+	if ip == nil {
+		return nil
+	}
+	_, err = f.checkReach(name, &net.TCPAddr{IP: ip}, address)
+	return err
+}
+
+// checkReach refuses a port that other machines reach and that is not closed to
+// strangers, unless that is wanted: then it is open.
+func (f *Flags) checkReach(name string, tcp *net.TCPAddr, shown string) (open bool, err error) {
+	closed := name == "grpc" && f.ClientsFile != "" && f.TLSCert != ""
+	switch {
+	case closed, tcp.IP.IsLoopback():
+		return false, nil
+	case f.Insecure, name == "admin" && f.AdminInsecure:
+		return true, nil
+	case name == "grpc":
+		return false, usagef("%s is not loopback: it needs --clients-file and TLS, or --insecure", shown)
+	default:
+		return false, usagef("%s is not loopback, and the admin port is for whoever reaches it: it needs --admin-insecure", shown)
+	}
 }
 
 // limits are those of each client.

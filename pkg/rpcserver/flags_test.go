@@ -64,3 +64,26 @@ func TestFlags_Level(t *testing.T) {
 		}
 	}
 }
+
+// What is plain to see is refused before a ledger is made for it.
+func TestFlags_AnOpenPortIsRefusedBeforeAnythingIsBegun(t *testing.T) {
+	for name, tc := range map[string]struct {
+		flags rpcserver.Flags
+		ok    bool
+	}{
+		"loopback":            {rpcserver.Flags{GRPCAddr: "127.0.0.1:1", AdminAddr: "[::1]:0"}, true},
+		"a name":              {rpcserver.Flags{GRPCAddr: "localhost:1", AdminAddr: "bank.example:1"}, true},
+		"all addresses":       {rpcserver.Flags{GRPCAddr: "0.0.0.0:1", AdminAddr: "127.0.0.1:1"}, false},
+		"no host":             {rpcserver.Flags{GRPCAddr: ":1", AdminAddr: "127.0.0.1:1"}, false},
+		"admin":               {rpcserver.Flags{GRPCAddr: "127.0.0.1:1", AdminAddr: "10.0.0.1:1"}, false},
+		"admin that is meant": {rpcserver.Flags{GRPCAddr: "127.0.0.1:1", AdminAddr: "10.0.0.1:1", AdminInsecure: true}, true},
+		"closed": {rpcserver.Flags{
+			GRPCAddr: "10.0.0.1:1", AdminAddr: "127.0.0.1:1", ClientsFile: "clients.json", TLSCert: "cert.pem",
+		}, true},
+		"meant": {rpcserver.Flags{GRPCAddr: "10.0.0.1:1", AdminAddr: ":1", Insecure: true}, true},
+	} {
+		if err := tc.flags.Validate(); (err == nil) != tc.ok {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}

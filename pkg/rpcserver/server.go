@@ -302,25 +302,18 @@ func (s *Server) bind(ctx context.Context, name, address string, most int64) (ne
 	return &crowd{Listener: listener, most: most, refused: s.turned.WithLabelValues(name)}, nil
 }
 
-// checkReach refuses a port that other machines reach and that is not closed to
-// strangers, unless that is wanted.
+// checkReach is that of the flags, for an address that is bound. It warns of a port
+// that is open.
 func (s *Server) checkReach(ctx context.Context, name string, addr net.Addr) error {
 	tcp, ok := addr.(*net.TCPAddr)
-	if !ok || tcp.IP.IsLoopback() {
+	if !ok {
 		return nil
 	}
-	closed := name == "grpc" && s.flags.ClientsFile != "" && s.flags.TLSCert != ""
-	switch {
-	case closed:
-		return nil
-	case s.flags.Insecure, name == "admin" && s.flags.AdminInsecure:
+	open, err := s.flags.checkReach(name, tcp, tcp.String())
+	if open {
 		s.logger.WarnContext(ctx, "this port is open to whoever reaches it", "name", name)
-		return nil
-	case name == "grpc":
-		return usagef("%s is not loopback: it needs --clients-file and TLS, or --insecure", tcp)
-	default:
-		return usagef("%s is not loopback, and the admin port is for whoever reaches it: it needs --admin-insecure", tcp)
 	}
+	return err
 }
 
 // GRPCAddr is where gRPC is served, once Listen has returned.

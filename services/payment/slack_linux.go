@@ -38,7 +38,13 @@ func takeSlack() {
 	if err != nil {
 		return
 	}
+	// Go gives back the limit of files that it has raised before it executes anything.
+	var files unix.Rlimit
+	raised := unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil
 	_ = syscall.Exec(path, os.Args, append(os.Environ(), slackTaken+"=1"))
+	if raised {
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &files)
+	}
 }
 
 // slack is that of the calling thread.

@@ -1,10 +1,12 @@
 package gormstore
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/ledger"
+	"github.com/gwanmun/gwanmun/pkg/postgrestest"
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
@@ -104,3 +106,30 @@ func TestPlain_RecordsOfTwoDaysAndOfPaymentsAreStoredAsTheyAre(t *testing.T) {
 }
 
 func payer() ledger.Actor { return ledger.Actor{Name: "payment", Instance: "payment-1"} }
+
+// Who pays for what is paid for already is refused, and PostgreSQL's log has no error
+// for it.
+func TestPlain_AnOrderThatIsTakenFailsNoStatement(t *testing.T) {
+	s := openInternal(t, postgrestest.DSN(t))
+	ordered := func(number int, order ledger.OrderID) *intention {
+		in := numbered(number)
+		in.Order = order
+		made, err := newIntention(&in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	if _, err := s.plainIntents(t.Context(), []*intention{ordered(1, "order"), ordered(2, "")}); err != nil {
+		t.Fatal(err)
+	}
+	replies, err := s.plainIntents(t.Context(), []*intention{ordered(3, "order"), ordered(4, "other"), ordered(5, "")})
+	if err != nil {
+		t.Fatalf("the statement failed: %v", err)
+	}
+	for i, taken := range []bool{true, false, false} {
+		if errors.Is(replies[i].err, errAlone) != taken || (replies[i].answer != nil) == taken {
+			t.Errorf("intent %d: %+v", i, replies[i])
+		}
+	}
+}

@@ -68,6 +68,8 @@ type dialect struct {
 	ping     func(tx *gorm.DB) error
 	// assumptions are settings on which the promises rest.
 	assumptions []assumption
+	// encoding asks for that of the database, if it may have another than UTF-8.
+	encoding string
 	// again reports whether the database refused for another writer's sake.
 	again func(error) bool
 	// stale reports whether a connection turned out to be dead, and a new one may
@@ -96,6 +98,12 @@ const (
 	longestIdle = "10s"
 )
 
+// A database or a role may have another encoding set for its sessions.
+const (
+	encodingSetting = "client_encoding"
+	utf8            = "UTF8"
+)
+
 // Every statement of ours finds its rows in the order of an index. Where there are
 // no statistics yet, a planner that takes what is pending for a few rows reads
 // all of it by bitmap and sorts it, for each claim of twenty: a backlog then costs
@@ -122,6 +130,7 @@ func postgresDialect(config *pgx.ConnConfig) *dialect {
 			config.RuntimeParams[setting] = value
 		}
 	}
+	config.RuntimeParams[encodingSetting] = utf8 // the driver speaks nothing else
 	return &dialect{
 		name:    "postgresql",
 		writers: 1 << 10, // PostgreSQL sorts them out itself
@@ -151,9 +160,10 @@ func postgresDialect(config *pgx.ConnConfig) *dialect {
 			{"synchronous_commit", "SHOW synchronous_commit", []string{"on", "local", "remote_write", "remote_apply"}},
 			{"fsync", "SHOW fsync", []string{"on"}},
 		},
-		again: func(err error) bool { return hasClass(err, "40001", "40P01") },
-		stale: isStale,
-		fault: func(err error) bool { return hasClass(err, "22", "23") },
+		encoding: "SHOW server_encoding",
+		again:    func(err error) bool { return hasClass(err, "40001", "40P01") },
+		stale:    isStale,
+		fault:    func(err error) bool { return hasClass(err, "22", "23") },
 	}
 }
 

@@ -115,14 +115,16 @@ func (d *dialect) intents(ins []*intention) (text string, values []any) {
 // text.
 func wordIntents(given *relation, bought bool) string {
 	guarded, joined, order, status := "", "", "''", "'"+ledger.StatusRequested.String()+"'"
+	free := ""
 	if bought {
+		free = ofFreeOrders
 		guarded, joined, order = guardedByOrder, " LEFT JOIN guarded ON transaction_id = guarded_id", "order_id"
 		status = "CASE WHEN order_id = '' OR guarded_id IS NOT NULL THEN " + status + " END"
 	}
 	return given.table(given.word()) + `, bound AS (
 	INSERT INTO idempotency_keys (client_id, idempotency_key, fingerprint, business_date, transaction_id, created_at, expires_at)
 	SELECT client_id, idempotency_key, fingerprint, business_date, transaction_id,
-		clock_timestamp(), clock_timestamp() + key_life * interval '1 microsecond' FROM given
+		clock_timestamp(), clock_timestamp() + key_life * interval '1 microsecond' FROM given` + free + `
 	ON CONFLICT (client_id, idempotency_key) DO NOTHING
 	RETURNING transaction_id AS bound_id, created_at AS bound_at
 )` + guarded + `, stored AS (
@@ -164,6 +166,15 @@ func intentColumns(ins []*intention) []column {
 		shared("instance", "text", first.By.Instance),
 	}
 }
+
+// ofFreeOrders leaves alone an intent whose order another has already: a statement that
+// fails for it fails for all, and is an error in the log of the database. One that is
+// taken at the same time still fails. The guard is looked up for each row, since EXISTS
+// may be made a table of all guards; and of IS NULL the planner expects so few rows that
+// it compares each with each.
+const ofFreeOrders = `
+	WHERE order_id = '' OR NOT COALESCE(
+		(SELECT true FROM order_guards AS held WHERE held.client_id = given.client_id AND held.order_id = given.order_id), false)`
 
 // guardedByOrder is the part of intents that takes orders.
 const guardedByOrder = `, guarded AS (

@@ -116,6 +116,9 @@ func (s *Store) prepare(ctx context.Context) (err error) {
 		return fmt.Errorf("lock the ledger: %w", err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	if err := s.checkEncoding(ctx); err != nil {
+		return err
+	}
 	if err := s.bringUpToDate(ctx, pool); err != nil {
 		return err
 	}
@@ -203,6 +206,22 @@ func (s *Store) checkKey(ctx context.Context) error {
 		}
 	}
 	return errors.New("the hash key's check value is not kept")
+}
+
+// checkEncoding refuses a database that cannot hold every text: an outcome whose
+// message it does not take could not be stored, and what the core did would be undone.
+func (s *Store) checkEncoding(ctx context.Context) error {
+	if s.dialect.encoding == "" {
+		return nil
+	}
+	var encoding string
+	if err := s.db.WithContext(ctx).Raw(s.dialect.encoding).Scan(&encoding).Error; err != nil {
+		return fmt.Errorf("read the encoding: %w", err)
+	}
+	if encoding != utf8 {
+		return &refusal{fmt.Sprintf("its encoding is %.30q, and must be %s", encoding, utf8)}
+	}
+	return nil
 }
 
 // checkAssumptions says loudly when the database is set so that a crash may take
