@@ -180,4 +180,19 @@ var ledgerMutations = []mutation{
 		),
 		tests: some(gormstore, "Line_"),
 	},
+	{
+		name: "a database of any encoding taken", guard: "what the core did can be stored",
+		edits: swap("pkg/ledger/gormstore/start.go", "	if encoding != utf8 {\n", "	if encoding == \"\" {\n"),
+		tests: some(gormstore, "Encoding_"), postgres: true,
+	},
+	{
+		name: "sessions in whatever encoding the database has set for them", guard: "what the core did can be stored",
+		edits: swap("pkg/ledger/gormstore/dialect.go", "	config.RuntimeParams[encodingSetting] = utf8 //", "	_ = encodingSetting //"),
+		tests: some(gormstore, "Encoding_"), postgres: true,
+	},
+	{
+		name: "an order that is taken fails its batch", guard: "a refusal is no error of the database",
+		edits: swap(gormPlain, "		free = ofFreeOrders\n", ""),
+		tests: some(gormstore, "Plain_AnOrder"), postgres: true,
+	},
 }

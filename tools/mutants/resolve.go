@@ -156,4 +156,29 @@ var resolveMutations = []mutation{
 		edits: swap(laneFile, "o.Newest = l.newest && (l.first || l.again)\n", "o.Newest = l.newest && l.first\n"),
 		tests: some(resolve, "TestLane"),
 	},
+	{
+		name: "rows that back off not hurried when the core talks sense again", guard: "what the core's trouble put off does not outlast it",
+		edits: swap(attemptFile, "		a.r.sense()\n", ""),
+		tests: some(resolve, "TestSetbacks_"),
+	},
+	{
+		name: "a row that is useless by itself hurried at each success", guard: "back-off",
+		edits: swap("services/reconciler/resolve/setbacks.go", "now.Sub(s.sense) < s.after ||", ""),
+		tests: some(resolve, "TestSetbacks_"),
+	},
+	{
+		name: "what the ledger kept from a pass left to the next interval", guard: "a ledger that is back is asked soon",
+		edits: swap("services/reconciler/resolve/sweep.go", "	case errors.Is(err, ledger.ErrUnavailable): // rows", "	case errors.Is(err, errNoWay): // rows"),
+		tests: some(resolve, "TestSweep_ALedgerThatIsBack"),
+	},
+	{
+		name: "a moment as long however many are ignored", guard: "rows that the core ignores delay none that it answers",
+		edits: swap("services/reconciler/resolve/pace.go", "p.known() && p.ignored.Load() > manyIgnored {", "p.known() && p.ignored.Load() > all {"),
+		tests: some(resolve, "TestFairness_Thousands"),
+	},
+	{
+		name: "the second 02 after the window a reason for review", guard: "waiting as the rule says needs no human",
+		edits: swap(planFile, "notFound: true, expected: true,\n			why: \"the core has not done it (02); to be", "notFound: true,\n			why: \"the core has not done it (02); to be"),
+		tests: some(resolve, "TestEvidence_TheSecondAsking"),
+	},
 }
