@@ -151,7 +151,7 @@ var ledgerMutations = []mutation{
 	{
 		name: "a row is stored whose order another has", guard: "an order is paid once",
 		edits: swap(gormPlain, `status = "CASE WHEN order_id = '' OR guarded_id IS NOT NULL THEN " + status + " END"`, ""),
-		tests: some(gormstore, "Batch_EqualKeys|Conformance_PostgreSQL"), postgres: true,
+		tests: some(gormstore, "Batch_EqualKeys|Conformance_PostgreSQL|Plain_AnOrder"), postgres: true,
 	},
 	{
 		name: "intents of a batch are taken to be alike", guard: "a row is stored as it is",

@@ -133,3 +133,44 @@ func TestPlain_AnOrderThatIsTakenFailsNoStatement(t *testing.T) {
 		}
 	}
 }
+
+// An order that another takes while a batch is written is his: the statement finds out
+// when it waits for him, and fails.
+func TestPlain_AnOrderThatIsTakenMeanwhileFailsTheStatement(t *testing.T) {
+	s := openInternal(t, postgrestest.DSN(t))
+	holder := intended(t, numbered(1))
+	if _, err := s.plainIntents(t.Context(), []*intention{holder}); err != nil {
+		t.Fatal(err)
+	}
+	other := s.db.WithContext(t.Context()).Begin()
+	defer other.Rollback()
+	err := other.Exec("INSERT INTO order_guards (client_id, order_id, business_date, transaction_id) VALUES (?, 'order', CAST(? AS date), ?)",
+		string(holder.Client), holder.ID.Date().String(), string(holder.ID)).Error
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := numbered(2)
+	late.Order = "order"
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.plainIntents(t.Context(), []*intention{intended(t, late), intended(t, numbered(3))})
+		failed <- err
+	}()
+	for waiting := 0; waiting == 0; {
+		err := s.db.Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting).Error
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Commit().Error; err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; !errors.Is(err, errNotPlain) {
+		t.Errorf("error %v", err)
+	}
+	for _, id := range []tranid.ID{late.ID, numbered(3).ID} {
+		if _, err := s.Get(t.Context(), id); !errors.Is(err, ledger.ErrNotFound) {
+			t.Errorf("%s: error %v", id, err)
+		}
+	}
+}
