@@ -15,7 +15,8 @@ import (
 // book.
 const MaxText = 300
 
-// ErrUnreadable says that a row of the book holds what no row may hold.
+// ErrUnreadable says that the book holds what no row may: someone went past its
+// constraints.
 var ErrUnreadable = errors.New("the ledger holds an impossible row")
 
 // ErrInvalidRow says that something was to be stored that no row of the book may

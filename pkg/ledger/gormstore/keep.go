@@ -125,7 +125,7 @@ ORDER BY business_date, transaction_id LIMIT 1`, after, last.String()).Scan(&ids
 	}
 	day := tranid.ID(ids[0]).Date()
 	if day.IsZero() {
-		return tranid.Date{}, fmt.Errorf("%w: %.30q", errGarbage, ids[0])
+		return tranid.Date{}, fmt.Errorf("%w: %.30q", ledger.ErrUnreadable, ids[0])
 	}
 	return day, nil
 }
@@ -219,7 +219,7 @@ func deleteRows(tx *gorm.DB, step *ledger.Retirement, ids []string) error {
 	rows := tx.Exec("DELETE FROM transactions WHERE business_date = ? AND transaction_id IN ?", day, ids)
 	step.Rows = int(rows.RowsAffected)
 	if rows.Error == nil && step.Rows != len(ids) {
-		return fmt.Errorf("%d of %d rows deleted: %w", step.Rows, len(ids), errGarbage)
+		return fmt.Errorf("%d of %d rows deleted: %w", step.Rows, len(ids), ledger.ErrUnreadable)
 	}
 	return rows.Error
 }

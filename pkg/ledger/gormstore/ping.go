@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"gorm.io/gorm"
+
+	"github.com/gwanmun/gwanmun/pkg/ledger"
 )
 
 // probeSize is more than an intent takes with its indexes and events: on a disk
@@ -49,7 +51,7 @@ func (s *Store) probe(ctx context.Context) error {
 	}
 	for _, filler := range [][]byte{filler, {}} {
 		err := s.write(ctx, "probe ledger, since a write has failed", func(tx *gorm.DB) error {
-			return one(tx.Exec("UPDATE write_probe SET filler = ? WHERE id = 1", filler), errGarbage)
+			return one(tx.Exec("UPDATE write_probe SET filler = ? WHERE id = 1", filler), ledger.ErrUnreadable)
 		})
 		if err != nil {
 			return err

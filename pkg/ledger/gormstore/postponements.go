@@ -154,7 +154,7 @@ func (s *Store) postponeMany(tx *gorm.DB, batch []*ledger.Postponement, put map[
 		}
 		status, err := ledger.ParseStatus(text)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errGarbage, err)
+			return fmt.Errorf("%w: %w", ledger.ErrUnreadable, err)
 		}
 		event := ledger.NewEvent(status, status, 0, clock.at, p.By, p.Detail)
 		if err := event.Validate(); err != nil {

@@ -243,7 +243,7 @@ func (s *Store) NextBlock(ctx context.Context, day tranid.Date, count, floor int
 			return err
 		}
 		return one(tx.Exec("UPDATE tranid_blocks SET next_number = ? WHERE business_date = ? AND next_number = ?",
-			block.First+block.Count, day.String(), next), fmt.Errorf("the day's numbers moved: %w", errGarbage))
+			block.First+block.Count, day.String(), next), fmt.Errorf("the day's numbers moved: %w", ledger.ErrUnreadable))
 	})
 	if err != nil {
 		return tranid.Block{}, err

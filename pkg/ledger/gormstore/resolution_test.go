@@ -323,7 +323,7 @@ func TestClaimed_ForgetsTheOldest(t *testing.T) {
 		return ledger.Claim{Token: fmt.Sprint(n), Transaction: ledger.Transaction{ID: numbered(n).ID, Status: ledger.StatusUnknown}}
 	}
 	garbage := claim(maxRecent + 1)
-	garbage.Err = errGarbage
+	garbage.Err = ledger.ErrUnreadable
 	c.remember([]ledger.Claim{claim(0), claim(1), garbage, {Transaction: claim(2).Transaction}})
 	c.decided(numbered(1).ID)
 	if row, ok := c.find(numbered(1).ID); !ok || row.token != "1" || row.Decision != ledger.DecisionCancel {

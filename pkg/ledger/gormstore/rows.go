@@ -13,10 +13,6 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
-// errGarbage says that the book holds what no row may: someone went past its
-// constraints.
-var errGarbage = ledger.ErrUnreadable
-
 // errNoTime says which garbage it is.
 var errNoTime = errors.New("a time is not a time")
 
@@ -160,7 +156,7 @@ func (r *transactionRow) targets() []any {
 	}
 }
 
-// transaction reads the row. Whatever a row may not hold is errGarbage.
+// transaction reads the row. Whatever a row may not hold is ledger.ErrUnreadable.
 func (r *transactionRow) transaction() (ledger.Transaction, error) {
 	var errs [7]error
 	t := ledger.Transaction{
@@ -197,7 +193,7 @@ func (r *transactionRow) transaction() (ledger.Transaction, error) {
 		err = t.Validate()
 	}
 	if err != nil {
-		return ledger.Transaction{}, fmt.Errorf("%w: %.30q: %w", errGarbage, r.TransactionID, err)
+		return ledger.Transaction{}, fmt.Errorf("%w: %.30q: %w", ledger.ErrUnreadable, r.TransactionID, err)
 	}
 	return t, nil
 }
@@ -297,7 +293,7 @@ func (r *eventRow) event() (ledger.Event, error) {
 		err = errNoTime
 	}
 	if err != nil {
-		return ledger.Event{}, fmt.Errorf("%w: event %d: %w", errGarbage, r.Sequence, err)
+		return ledger.Event{}, fmt.Errorf("%w: event %d: %w", ledger.ErrUnreadable, r.Sequence, err)
 	}
 	return e, nil
 }

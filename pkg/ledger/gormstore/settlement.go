@@ -46,7 +46,7 @@ func (r *runRow) run() (ledger.SettlementRun, error) {
 	state, err := ledger.ParseRunState(r.State)
 	day, badDay := tranid.ParseDate(r.Day)
 	if err := errors.Join(err, badDay); err != nil || r.StartedAt.garbage || r.FinishedAt.garbage {
-		return ledger.SettlementRun{}, fmt.Errorf("%w: run %.30q: %w", errGarbage, r.RunID, err)
+		return ledger.SettlementRun{}, fmt.Errorf("%w: run %.30q: %w", ledger.ErrUnreadable, r.RunID, err)
 	}
 	return ledger.SettlementRun{
 		ID: ledger.RunID(r.RunID), Day: day, State: state, Scheduled: r.Scheduled, Instance: r.Instance,
@@ -178,7 +178,7 @@ WHERE run_id = ? AND state = 'RUNNING' RETURNING CAST(business_date AS text) AS 
 		}
 		day, err := tranid.ParseDate(rows[0].Day)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errGarbage, err)
+			return fmt.Errorf("%w: %w", ledger.ErrUnreadable, err)
 		}
 		if err := errors.Join(p.Validate(day), stillInTheBook(tx, day)); err != nil {
 			return err
@@ -211,7 +211,7 @@ WHERE run_id = ? AND state = 'RUNNING' RETURNING CAST(business_date AS text) AS 
 		}
 		day, err := tranid.ParseDate(rows[0].Day)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errGarbage, err)
+			return fmt.Errorf("%w: %w", ledger.ErrUnreadable, err)
 		}
 		return stillInTheBook(tx, day)
 	})

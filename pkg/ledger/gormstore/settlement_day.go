@@ -67,7 +67,7 @@ func (r *dayRow) row(day tranid.Date) ledger.DayRow {
 		err = row.Validate(day)
 	}
 	if err != nil {
-		return ledger.DayRow{ID: row.ID, Err: fmt.Errorf("%w: %.30q: %w", errGarbage, r.id, err)}
+		return ledger.DayRow{ID: row.ID, Err: fmt.Errorf("%w: %.30q: %w", ledger.ErrUnreadable, r.id, err)}
 	}
 	return row
 }

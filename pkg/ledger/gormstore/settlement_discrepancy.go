@@ -84,7 +84,7 @@ func (r *discrepancyRow) discrepancy() (ledger.Discrepancy, error) {
 		d.LedgerStatus, errs[3] = ledger.ParseStatus(r.LedgerStatus)
 	}
 	if err := errors.Join(errs[:]...); err != nil || r.FoundAt.garbage || r.ClosedAt.garbage {
-		return ledger.Discrepancy{}, fmt.Errorf("%w: discrepancy of %.30q: %w", errGarbage, r.TransactionID, err)
+		return ledger.Discrepancy{}, fmt.Errorf("%w: discrepancy of %.30q: %w", ledger.ErrUnreadable, r.TransactionID, err)
 	}
 	return d, nil
 }
@@ -253,7 +253,7 @@ WHERE state = 'OPEN' GROUP BY class`).Scan(&rows).Error
 	for _, r := range rows {
 		class, err := ledger.ParseDiscrepancyClass(r.Class)
 		if err != nil {
-			return nil, fmt.Errorf("count discrepancies: %w: %w", errGarbage, err)
+			return nil, fmt.Errorf("count discrepancies: %w: %w", ledger.ErrUnreadable, err)
 		}
 		counts[class] = r.Discrepancies
 	}

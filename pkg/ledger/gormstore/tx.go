@@ -29,7 +29,7 @@ var verdicts = []error{
 	ledger.ErrNotFound, ledger.ErrKeyReused, ledger.ErrOrderTaken, ledger.ErrDuplicateID, ledger.ErrLost,
 	ledger.ErrIllegalMove, ledger.ErrInvalidRow, ledger.ErrRunNotFound, ledger.ErrRunOver, ledger.ErrDayRetired,
 	ledger.ErrDiscrepancyNotFound, tranid.ErrDayExhausted, account.ErrOverflow,
-	errGarbage, errArgument,
+	ledger.ErrUnreadable, errArgument,
 	gorm.ErrCheckConstraintViolated, gorm.ErrForeignKeyViolated, gorm.ErrDuplicatedKey,
 }
 
@@ -79,7 +79,7 @@ func (s *Store) writeAgain(err error) bool {
 func (s *Store) read(ctx context.Context, doing string, f func(db *gorm.DB) error) error {
 	again := func(err error) bool { return s.dialect.again(err) || s.dialect.stale(err) && !s.isVerdict(err) }
 	err := s.try(ctx, doing, again, func(ctx context.Context) error { return f(s.db.WithContext(ctx)) })
-	if errors.Is(err, errGarbage) {
+	if errors.Is(err, ledger.ErrUnreadable) {
 		s.unreadable.count(1)
 	}
 	return err
@@ -179,7 +179,7 @@ func one(result *gorm.DB, none error) error {
 	case result.RowsAffected == 0:
 		return none
 	case result.RowsAffected > 1:
-		return fmt.Errorf("%d rows changed in place of one: %w", result.RowsAffected, errGarbage)
+		return fmt.Errorf("%d rows changed in place of one: %w", result.RowsAffected, ledger.ErrUnreadable)
 	default:
 		return nil
 	}

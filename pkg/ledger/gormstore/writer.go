@@ -93,7 +93,7 @@ type keyRow struct {
 }
 
 // errNoKeyLife says that nobody knows whether a key may be bound again.
-var errNoKeyLife = fmt.Errorf("%w: the end of a key's life: %w", errGarbage, errNoTime)
+var errNoKeyLife = fmt.Errorf("%w: the end of a key's life: %w", ledger.ErrUnreadable, errNoTime)
 
 // admit binds the key and stores the row, or finds who has the key. The first
 // statement waits for any other call that is binding the same key.

@@ -23,6 +23,16 @@ func within(took time.Duration, then answering) answering {
 	}
 }
 
+// ignoring is a core that answers soon, but for the first rows of today.
+func ignoring(rows int64) answering {
+	return func(ctx context.Context, call corelink.Call, mti string, id tranid.ID) corelink.Result {
+		if id < numbered(rows) {
+			return silent(ctx, call, mti, id)
+		}
+		return within(5*time.Millisecond, says("01", "01"))(ctx, call, mti, id)
+	}
+}
+
 // aside stores a row that was asked about, and is due in a minute.
 func aside(t *testing.T, h *house, number int64) tranid.ID {
 	t.Helper()
@@ -362,12 +372,7 @@ func TestHint_BehindRowsThatTheCoreIgnoresOthersAreSoonFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(nil, rarely(), time.Now)
 		const ignored = 4
-		h.core.answers(func(ctx context.Context, call corelink.Call, mti string, id tranid.ID) corelink.Result {
-			if id < numbered(ignored) {
-				return silent(ctx, call, mti, id)
-			}
-			return within(5*time.Millisecond, says("01", "01"))(ctx, call, mti, id)
-		})
+		h.core.answers(ignoring(ignored))
 		defer h.running(t)()
 		synctest.Wait()
 		hint := func(from, to int64) (ids []tranid.ID) {

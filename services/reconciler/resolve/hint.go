@@ -108,15 +108,20 @@ func (r *Resolver) Hint(text string) {
 		r.hints.became(hintIdle)
 		return
 	}
-	if result := r.hints.admit(id, r.opts.Now()); result != "" {
-		r.hints.became(result)
+	r.hints.take(id)
+}
+
+// take has a row looked into, unless there is no reason or no room.
+func (h *hints) take(id tranid.ID) {
+	if result := h.admit(id, h.r.opts.Now()); result != "" {
+		h.became(result)
 		return
 	}
 	select {
-	case r.hints.waiting <- id:
+	case h.waiting <- id:
 	default:
-		r.hints.begun(id)
-		r.hints.became(hintDropped)
+		h.begun(id)
+		h.became(hintDropped)
 	}
 }
 

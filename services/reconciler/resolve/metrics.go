@@ -34,7 +34,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "gwanmun_ghost_total", Help: "Evidence from the core that contradicts a final transaction.",
 		}),
 		hints: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gwanmun_hints_total", Help: "Hints of the core that a transaction has come to its end, by what became of them.",
+			Name: "gwanmun_hints_total", Help: "Hints that a transaction may have come to its end, of the core or of its talking sense again, by what became of them.",
 		}, []string{"result"}),
 		unknown:  gauge("gwanmun_unknown_transactions", "Transactions that are UNKNOWN."),
 		oldest:   gauge("gwanmun_unknown_oldest_seconds", "Age of the oldest UNKNOWN transaction; 0 if there is none."),

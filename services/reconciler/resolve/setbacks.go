@@ -55,6 +55,6 @@ func (s *setbacks) end(now time.Time) map[tranid.ID]struct{} {
 // while it made none so is due again, as if the core had called.
 func (r *Resolver) sense() {
 	for id := range r.setbacks.end(r.opts.Now()) {
-		r.Hint(string(id))
+		r.hints.take(id)
 	}
 }

@@ -154,12 +154,7 @@ func TestFairness_ThousandsThatAreIgnoredDelayNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(nil, testFlags(), time.Now)
 		const ignored = 3000
-		h.core.answers(func(ctx context.Context, call corelink.Call, mti string, id tranid.ID) corelink.Result {
-			if id < numbered(ignored) {
-				return silent(ctx, call, mti, id)
-			}
-			return within(5*time.Millisecond, says("01", "01"))(ctx, call, mti, id)
-		})
+		h.core.answers(ignoring(ignored))
 		for i := range int64(ignored) {
 			put(t, h.store, time.Now, unknown{number: i})
 		}
