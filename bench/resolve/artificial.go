@@ -71,9 +71,7 @@ func (a *artificial) core(takes time.Duration) (*core, error) {
 	if takes > 0 {
 		answers = "after " + takes.String()
 	}
-	return &core{
-		addr: strings.TrimSpace(line), answers: answers, judged: takes > 0, flag: done, ends: canceled, tell: a.tell, stop: a.stop,
-	}, nil
+	return &core{addr: strings.TrimSpace(line), answers: answers, flag: done, ends: canceled, tell: a.tell, stop: a.stop}, nil
 }
 
 func (a *artificial) stop() error { return errors.Join(a.in.Close(), a.cmd.Wait()) }

@@ -23,8 +23,6 @@ type core struct {
 	addr string
 	// answers is how it answers, for the table.
 	answers string
-	// judged: the goal is one for a drain before this core.
-	judged bool
 	// flag is what it says of every payment, to an inquiry as to a net cancel.
 	flag string
 	// ends is what then becomes of one that was UNKNOWN.

@@ -45,7 +45,7 @@ func startBank(ctx context.Context, program, dir string) (_ *core, err error) {
 		return nil, errors.Join(err, bank.Stop())
 	}
 	return &core{
-		addr: addr, answers: "durably (corebank)", judged: true, flag: notDone, ends: fenced, tell: j.tell,
+		addr: addr, answers: "durably (corebank)", flag: notDone, ends: fenced, tell: j.tell,
 		stop: func() error { return errors.Join(j.pool.Close(), bank.Stop()) },
 	}, nil
 }
