@@ -225,8 +225,8 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 		writing: make(chan struct{}, d.writers), state: errNotReady, unreadable: newUnreadable(&o),
 	}
 	rows := batchRows(o.Registry)
-	s.intents = newLine(rows.WithLabelValues("intent"), s.writeIntents)
-	s.outcomes = newLine(rows.WithLabelValues("outcome"), s.writeOutcomes)
+	s.intents = newLineOf(d.writers, rows.WithLabelValues("intent"), s.writeIntents)
+	s.outcomes = newLineOf(d.writers, rows.WithLabelValues("outcome"), s.writeOutcomes)
 	s.decisions = newLine(unobserved, inTurns(d, rows.WithLabelValues("decision"), s.writeDecisions))
 	s.resolutions = newLine(unobserved, inTurns(d, rows.WithLabelValues("resolution"), s.writeResolutions))
 	s.postponements = newLine(unobserved, inTurns(d, rows.WithLabelValues("postponement"), s.writePostponements))

@@ -19,6 +19,9 @@ const (
 	maxBatch = 256
 	// maxWaiting is how many may wait; who comes then waits for a place.
 	maxWaiting = 4 * maxBatch
+	// crowd is how many wait when a second batch is begun beside the one that is
+	// being written. Until then the next batch gains more by growing.
+	crowd = 40
 	// batchTimeout ends a batch that hangs, so that those who wait behind it go
 	// their own ways. A peer that sleeps with our rows locked is thrown out by the
 	// database before (longestIdle).
@@ -38,20 +41,26 @@ type reply[A any] struct {
 // line is where those wait who have a row of one kind to write, and the one
 // goroutine that writes what waits, together, while the next wait: the more of
 // them come, the more are written with one commit. One who comes alone waits for
-// nobody and wakes nobody, but writes the row himself.
+// nobody and wakes nobody, but writes the row himself. Where the database takes
+// several writers, another goroutine writes what a crowd waits for beside it, so
+// that somebody has something to do while a batch is made durable.
 type line[Q, A any] struct {
 	waiting chan *place[Q, A]
-	// turn has one token, which whoever writes holds.
+	// turn has one token, which whoever writes holds, but for the second writer.
 	turn chan struct{}
 	// next is 1 while the first of those who wait is out of the channel, and his
 	// turn has not come.
 	next atomic.Int32
+	// crowded has a token while the second writer is called for; it is nil where
+	// there is none.
+	crowded chan struct{}
 	// write settles a batch: a reply for each question. It obeys its context.
 	write func(ctx context.Context, batch []Q) []reply[A]
 	rows  prometheus.Observer
 
 	closing chan struct{}
-	ended   chan struct{}
+	writers sync.WaitGroup
+	ended   chan struct{} // closed when no writer runs
 	once    sync.Once
 }
 
@@ -85,13 +94,30 @@ func (g *group) leave() {
 	}
 }
 
+// newLine is a line whose batches go through write, one at a time.
 func newLine[Q, A any](rows prometheus.Observer, write func(context.Context, []Q) []reply[A]) *line[Q, A] {
+	return newLineOf(1, rows, write)
+}
+
+// newLineOf is a line of which two batches may go through write at a time, if as
+// many writers are allowed.
+func newLineOf[Q, A any](
+	writers int, rows prometheus.Observer, write func(context.Context, []Q) []reply[A],
+) *line[Q, A] {
 	l := &line[Q, A]{
 		waiting: make(chan *place[Q, A], maxWaiting), write: write, rows: rows,
 		closing: make(chan struct{}), ended: make(chan struct{}), turn: make(chan struct{}, 1),
 	}
 	l.turn <- struct{}{}
-	go l.run()
+	l.writers.Go(l.run)
+	if writers > 1 {
+		l.crowded = make(chan struct{}, 1)
+		l.writers.Go(l.runBeside)
+	}
+	go func() {
+		l.writers.Wait()
+		close(l.ended)
+	}()
 	return l
 }
 
@@ -109,6 +135,7 @@ func (l *line[Q, A]) ask(ctx context.Context, question Q) (A, error) {
 	p := &place[Q, A]{question: question, reply: make(chan reply[A], 1), asker: trace.SpanFromContext(ctx)}
 	select {
 	case l.waiting <- p:
+		l.callSecond()
 	case <-ctx.Done():
 		return none, ctx.Err()
 	case <-l.closing:
@@ -172,7 +199,18 @@ func (l *line[Q, A]) settleOwn(ctx context.Context, question Q) (A, error) {
 	return r.answer, r.err
 }
 
-// close waits for the batch under way. Who waits behind it is refused.
+// callSecond wakes the second writer, if a crowd waits.
+func (l *line[Q, A]) callSecond() {
+	if len(l.waiting) < crowd {
+		return
+	}
+	select {
+	case l.crowded <- struct{}{}:
+	default: // it is called already, or there is none
+	}
+}
+
+// close waits for the batches under way. Who waits behind it is refused.
 func (l *line[Q, A]) close() {
 	l.once.Do(func() { close(l.closing) })
 	<-l.ended
@@ -180,7 +218,6 @@ func (l *line[Q, A]) close() {
 }
 
 func (l *line[Q, A]) run() {
-	defer close(l.ended)
 	for {
 		select {
 		case <-l.closing:
@@ -200,6 +237,29 @@ func (l *line[Q, A]) run() {
 			l.next.Store(0)
 			l.settle(first)
 			l.turn <- struct{}{}
+		}
+	}
+}
+
+// runBeside writes a batch beside run's whenever a crowd waits.
+func (l *line[Q, A]) runBeside() {
+	for {
+		select {
+		case <-l.closing:
+			return
+		case <-l.crowded:
+		}
+		for len(l.waiting) >= crowd {
+			select {
+			case <-l.closing:
+				return
+			default:
+			}
+			select {
+			case first := <-l.waiting:
+				l.settle(first)
+			default: // others were faster
+			}
 		}
 	}
 }

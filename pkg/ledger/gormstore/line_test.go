@@ -20,9 +20,11 @@ type desk struct {
 	asked sync.WaitGroup // those who ask
 }
 
-func newDesk() *desk {
+func newDesk() *desk { return newDeskOf(1) }
+
+func newDeskOf(writers int) *desk {
 	d := &desk{begun: make(chan []int, maxBatch), end: make(chan struct{}), fate: make(chan error, maxBatch)}
-	d.line = newLine(prometheus.NewHistogram(prometheus.HistogramOpts{Name: "rows"}), func(ctx context.Context, batch []int) []reply[int] {
+	d.line = newLineOf(writers, prometheus.NewHistogram(prometheus.HistogramOpts{Name: "rows"}), func(ctx context.Context, batch []int) []reply[int] {
 		d.begun <- batch
 		select {
 		case <-d.end:
@@ -205,6 +207,87 @@ func TestLine_CloseEndsTheBatchUnderWayAndRefusesTheRest(t *testing.T) {
 			}
 		}
 		d.close() // again
+	})
+}
+
+func TestLine_ACrowdIsWrittenBesideABatchWhereTwoMayWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDeskOf(2)
+		asks := []chan error{d.asks(t.Context(), 1)}
+		<-d.begun
+		ask := func(count int) {
+			for range count {
+				asks = append(asks, d.asks(t.Context(), len(asks)+1))
+			}
+			synctest.Wait()
+		}
+		ask(crowd) // the first of them is held for the batch after this one
+		if len(d.begun) != 0 {
+			t.Errorf("%v is written beside, and %d wait", <-d.begun, crowd-1)
+		}
+		ask(1)
+		if batch := <-d.begun; len(batch) != crowd {
+			t.Errorf("%d were written beside, want %d", len(batch), crowd)
+		}
+		ask(2 * crowd)
+		if len(d.begun) != 0 {
+			t.Errorf("a third batch was begun: %v", <-d.begun)
+		}
+		close(d.end)
+		for i, a := range asks {
+			if err := <-a; err != nil {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+		d.close()
+	})
+}
+
+func TestLine_CloseWaitsForBothBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDeskOf(2)
+		var underWay, waiting []chan error
+		for n := range crowd + 2 {
+			underWay = append(underWay, d.asks(t.Context(), n+1))
+			synctest.Wait()
+		}
+		waiting = append(waiting, underWay[1]) // who is next is no part of either batch
+		underWay = append(underWay[:1], underWay[2:]...)
+		for range 2 * crowd {
+			waiting = append(waiting, d.asks(t.Context(), 0))
+		}
+		synctest.Wait()
+		if first, beside := <-d.begun, <-d.begun; len(first) != 1 || len(beside) != crowd {
+			t.Fatalf("%d and %d are written", len(first), len(beside))
+		}
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			d.close()
+		}()
+		synctest.Wait()
+		d.end <- struct{}{}
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("closed, and a batch is being written")
+		default:
+		}
+		d.end <- struct{}{}
+		<-closed
+		for _, a := range underWay {
+			if err := <-a; err != nil {
+				t.Errorf("under way: %v", err)
+			}
+		}
+		for _, w := range waiting {
+			if err := <-w; !errors.Is(err, errClosed) {
+				t.Errorf("waiting: %v", err)
+			}
+		}
+		if len(d.begun) != 0 {
+			t.Errorf("%v was begun after the close", <-d.begun)
+		}
 	})
 }
 
