@@ -77,6 +77,12 @@ func (f *fake) read(context.Context) (tally, error) {
 // serve is the side of a service in this process.
 func serve(t *testing.T, name string, f *fake) *side {
 	t.Helper()
+	return serveWith(t, name, f, false)
+}
+
+// serveWith is such a side, called with the generated stubs or with package wire.
+func serveWith(t *testing.T, name string, f *fake, stubs bool) *side {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +93,7 @@ func serve(t *testing.T, name string, f *fake) *side {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	s := &side{name: name, cpu: paired.OwnCPU, read: f.read, run: "test", patience: time.Second / 2}
-	if err := s.dial(listener.Addr().String(), 2); err != nil {
+	if err := s.dial(t.Context(), listener.Addr().String(), 2, stubs); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -130,7 +130,7 @@ func (h *house) add(ctx context.Context, name string) error {
 	if onPostgres {
 		s.meters = append(s.meters, h.postgres.Writes)
 	}
-	return s.dial(addr, h.cfg.Connections)
+	return s.dial(ctx, addr, h.cfg.Connections, h.cfg.Stubs)
 }
 
 func seconds(cpu func() (time.Duration, error)) paired.Meter {

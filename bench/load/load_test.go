@@ -48,10 +48,19 @@ func TestCompare_PrintsALineForEach(t *testing.T) {
 }
 
 func TestTry_HonestSidesPass(t *testing.T) {
-	sides := map[string]*side{naive: serve(t, naive, &fake{}), product: serve(t, product, &fake{})}
-	r, err := comparisons[1].try(t.Context(), brief(), sides)
-	if err != nil || r.Ratio <= 0 || r.P99Ratio <= 0 || r.Base.P99 < r.Base.P50 || r.Base.P50 <= 0 {
-		t.Errorf("%+v, error %v", r, err)
+	for name, stubs := range map[string]bool{"wire": false, "stubs": true} {
+		t.Run(name, func(t *testing.T) {
+			sides := map[string]*side{
+				naive: serveWith(t, naive, &fake{}, stubs), product: serveWith(t, product, &fake{}, stubs),
+				bridge: serveWith(t, bridge, &fake{}, stubs),
+			}
+			for _, c := range []comparison{comparisons[1], inquiry(t)} {
+				r, err := c.try(t.Context(), brief(), sides)
+				if err != nil || r.Ratio <= 0 || r.P99Ratio <= 0 || r.Base.P99 < r.Base.P50 || r.Base.P50 <= 0 {
+					t.Errorf("%s: %+v, error %v", c.name, r, err)
+				}
+			}
+		})
 	}
 }
 
@@ -90,12 +99,36 @@ func TestTry_ASideThatCheatsFails(t *testing.T) {
 }
 
 func TestTry_AnInquiryThatCheatsFails(t *testing.T) {
-	i := slices.IndexFunc(comparisons, func(c comparison) bool { return c.name == "inquiry-64" })
-	inquiry := comparisons[i]
 	cheat := &fake{keep: func(n int) bool { return n != 3 }}
 	sides := map[string]*side{bridge: serve(t, bridge, &fake{}), product: serve(t, product, cheat)}
-	if r, err := inquiry.try(t.Context(), brief(), sides); !errors.Is(err, errBook) {
+	if r, err := inquiry(t).try(t.Context(), brief(), sides); !errors.Is(err, errBook) {
 		t.Errorf("%+v, error %v", r, err)
+	}
+}
+
+// inquiry is the comparison that asks for balances.
+func inquiry(t *testing.T) comparison {
+	t.Helper()
+	i := slices.IndexFunc(comparisons, func(c comparison) bool { return c.name == "inquiry-64" })
+	if i < 0 {
+		t.Fatal("no inquiries are compared")
+	}
+	return comparisons[i]
+}
+
+// A reader of results must know what the callers cost.
+func TestCompare_SaysWhatIsCalledWith(t *testing.T) {
+	for want, stubs := range map[string]bool{"grpc-go's client": true, "bench/wire": false} {
+		cfg := brief("payment-1")
+		cfg.Stubs = stubs
+		sides := map[string]*side{naive: serve(t, naive, &fake{}), product: serve(t, product, &fake{})}
+		var out bytes.Buffer
+		if err := compare(t.Context(), cfg, sides, &out); err != nil && !errors.Is(err, errMissed) {
+			t.Fatal(err)
+		}
+		if first, _, _ := strings.Cut(out.String(), "\n"); !strings.Contains(first, want) {
+			t.Errorf("no %q in %s", want, first)
+		}
 	}
 }
 

@@ -3,6 +3,10 @@
 // PostgreSQL with its default durability, before one core that answers at once
 // (package instant says why).
 //
+// The callers use package wire, so that what they cost is little beside what is
+// measured; with --stubs they use the generated stubs and grpc-go's client, as
+// anyone would. All sides are called alike.
+//
 // Every reply is checked, and after each comparison every book must have as many
 // rows that say SUCCESS as replies said it: a side that is fast because it does
 // not do the work fails.
@@ -43,6 +47,7 @@ type config struct {
 	Tries       int           `default:"3" help:"How often a comparison is made at most, until it is sound." name:"tries"`
 	Within      time.Duration `default:"10m" help:"The most that all of it may take." name:"within" type:"positive"`
 	Connections int           `default:"8" help:"HTTP/2 connections to each service." name:"connections"`
+	Stubs       bool          `help:"Make the calls with the generated stubs and grpc-go's client, which cost several times the CPU time." name:"stubs"`
 	Dir         string        `help:"Where to make the throwaway folder, on a real disk; the system's folder for such by default." name:"dir"`
 	Keep        bool          `help:"Leave the throwaway folder, with the logs." name:"keep"`
 
@@ -84,6 +89,14 @@ func (c *config) plan(callers int) paired.Plan {
 		callers = min(callers, c.most)
 	}
 	return paired.Plan{Callers: callers, Rounds: c.Rounds, Burst: c.Burst, Latencies: true}
+}
+
+// client says what the callers call with.
+func (c *config) client() string {
+	if c.Stubs {
+		return "called with the generated stubs and grpc-go's client"
+	}
+	return "called with the lean client of bench/wire"
 }
 
 // errMissed: what was measured is not acceptable, or says nothing.
@@ -128,8 +141,8 @@ func run(ctx context.Context, args []string) error {
 
 // compare makes each comparison and prints what came of it.
 func compare(ctx context.Context, cfg config, sides map[string]*side, out io.Writer) error {
-	_, _ = fmt.Fprintf(out, "%d rounds of base, subject and base, %v each; one load generator, %d HTTP/2 connections to each service\n\n%s",
-		cfg.Rounds, cfg.Burst, cfg.Connections, heading)
+	_, _ = fmt.Fprintf(out, "%d rounds of base, subject and base, %v each; one load generator, %d HTTP/2 connections to each service, %s\n\n%s",
+		cfg.Rounds, cfg.Burst, cfg.Connections, cfg.client(), heading)
 	bad := 0
 	var judged strings.Builder
 	for _, c := range cfg.selected() {

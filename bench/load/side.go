@@ -8,17 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"                      //nolint:depguard // the load generator is a client
-	"google.golang.org/grpc/credentials/insecure" //nolint:depguard // the load generator is a client
-
 	"github.com/gwanmun/gwanmun/bench/instant"
 	"github.com/gwanmun/gwanmun/bench/paired"
 	ledgerv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/ledger/v1"
 	paymentv1 "github.com/gwanmun/gwanmun/proto/gen/gwanmun/payment/v1"
 )
-
-// callTimeout is how long a caller waits.
-const callTimeout = 10 * time.Second
 
 // The places of a side's meters: the seconds of CPU time of the service alone and
 // of the load generator, and the database transactions that wrote.
@@ -34,7 +28,7 @@ type tally struct{ payments, inquiries int64 }
 // side is a service that is measured.
 type side struct {
 	name  string
-	conns []*grpc.ClientConn
+	conns []connection
 	// cpu is the CPU time of all that serves it: service, core and database.
 	cpu    func() (time.Duration, error)
 	meters []paired.Meter
@@ -50,35 +44,9 @@ type side struct {
 	missing tally
 }
 
-// window is that of a connection and of a call: with one that is given, gRPC does not
-// estimate the bandwidth, for which it sends a ping with about every call.
-const window = 1 << 20
-
-// dial opens so many connections to a service.
-func (s *side) dial(addr string, connections int) error {
-	for range connections {
-		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithInitialConnWindowSize(window), grpc.WithInitialWindowSize(window))
-		if err != nil {
-			return fmt.Errorf("dial %s: %w", s.name, err)
-		}
-		s.conns = append(s.conns, conn)
-	}
-	return nil
-}
-
-// hangUp closes the connections.
-func (s *side) hangUp() error {
-	var errs []error
-	for _, conn := range s.conns {
-		errs = append(errs, conn.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // operation is what callers do, and how often it writes a row.
 type operation struct {
-	call func(s *side, conn *grpc.ClientConn, account string) func(ctx context.Context) error
+	call func(s *side, c client, account string) func(ctx context.Context) error
 	rows float64
 }
 
@@ -93,26 +61,21 @@ var (
 // paired is the side, with callers that do op over and over.
 func (s *side) paired(op operation) paired.Side {
 	return paired.Side{Name: s.name, CPU: s.cpu, Meters: s.meters, Caller: func(ctx context.Context, n int) func() error {
-		call := op.call(s, s.conns[n%len(s.conns)], strconv.Itoa(10_000_000_000+n))
-		return func() error {
-			ctx, cancel := context.WithTimeout(ctx, callTimeout)
-			defer cancel()
-			return call(ctx)
-		}
+		call := op.call(s, s.conns[n%len(s.conns)].caller(), strconv.Itoa(10_000_000_000+n))
+		return func() error { return call(ctx) }
 	}}
 }
 
 // errReply says that a reply is not what was asked for.
 var errReply = errors.New("the reply is wrong")
 
-func (s *side) pay(conn *grpc.ClientConn, account string) func(ctx context.Context) error {
-	client := paymentv1.NewPaymentServiceClient(conn)
+func (s *side) pay(c client, account string) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		n := s.keys.Add(1)
 		req := &paymentv1.CreatePaymentRequest{
 			IdempotencyKey: s.run + "-" + strconv.FormatInt(n, 10), AccountNumber: account, Amount: 1000 + n%9000,
 		}
-		res, err := client.CreatePayment(ctx, req)
+		res, err := c.createPayment(ctx, req)
 		if err != nil {
 			return err
 		}
@@ -126,10 +89,9 @@ func (s *side) pay(conn *grpc.ClientConn, account string) func(ctx context.Conte
 	}
 }
 
-func (s *side) ask(conn *grpc.ClientConn, account string) func(ctx context.Context) error {
-	client := paymentv1.NewAccountServiceClient(conn)
+func (s *side) ask(c client, account string) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
-		res, err := client.GetBalance(ctx, &paymentv1.GetBalanceRequest{AccountNumber: account})
+		res, err := c.getBalance(ctx, &paymentv1.GetBalanceRequest{AccountNumber: account})
 		if err != nil {
 			return err
 		}
