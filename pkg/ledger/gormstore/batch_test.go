@@ -220,7 +220,7 @@ func declined(id tranid.ID) ledger.Change {
 
 func TestBatch_WhatWaitsIsOneCommit(t *testing.T) {
 	eachShelf(t, func(s *shelf) {
-		ins := make([]ledger.Intent, 50)
+		ins := make([]ledger.Intent, crowd) // more are two batches
 		for i := range ins {
 			ins[i] = numbered(i)
 			if i%2 == 0 {

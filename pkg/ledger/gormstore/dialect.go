@@ -57,6 +57,8 @@ type dialect struct {
 
 	// arrays is true where many rows are passed as arrays.
 	arrays bool
+	// listsApart is true where the indexes of lists leave out what is REQUESTED.
+	listsApart bool
 	// wordings are texts that were made before.
 	wordings wordings
 	// joined is transactions' partner in an UPDATE of the rows that are in given,
@@ -153,6 +155,7 @@ func postgresDialect(config *pgx.ConnConfig) *dialect {
 		skipLocked: "FOR UPDATE SKIP LOCKED",
 		isolation:  sql.LevelReadCommitted,
 		arrays:     true,
+		listsApart: true,
 		joined:     "given CROSS JOIN LATERAL (" + soughtRow("ctid AS place", "") + ") AS sought\nWHERE ctid = place",
 		hasTable:   "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?",
 		ping:       pingPostgres,

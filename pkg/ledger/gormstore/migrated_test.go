@@ -1,8 +1,10 @@
 package gormstore
 
 import (
+	"database/sql"
 	"io"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,6 +80,64 @@ func TestMigrations_MendTheTimesOfWhatIsPending(t *testing.T) {
 	for _, c := range claims {
 		if c.Err != nil {
 			t.Errorf("%s: %v", c.Transaction.ID, c.Err)
+		}
+	}
+}
+
+// What is made beside payments is no transaction, and may have been cut short.
+func TestMigrations_IndexThatWasCutShortIsMadeAnew(t *testing.T) {
+	dsn := postgrestest.DSN(t)
+	old := bookOfVersion(t, dsn, 7)
+	mustExec(t, old, "CREATE INDEX transactions_by_time ON transactions (amount)",
+		"UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'transactions_by_time'::regclass")
+	now := openInternal(t, dsn)
+	var made int
+	err := poolOf(t, now).QueryRowContext(t.Context(), `SELECT count(*) FROM pg_index JOIN pg_class ON oid = indexrelid
+		WHERE indrelid = 'transactions'::regclass AND relname LIKE 'transactions_by_%' AND indisvalid AND indnatts > 1`).Scan(&made)
+	if err != nil || made != 5 {
+		t.Errorf("%d indexes of lists are made, error %v", made, err)
+	}
+}
+
+// A service of the version before goes on while a newer one makes the indexes, and
+// those that come meanwhile wait for them.
+func TestMigrations_PaymentsGoOnWhileIndexesAreMade(t *testing.T) {
+	dsn := postgrestest.DSN(t)
+	old := bookOfVersion(t, dsn, 7)
+	reader, err := poolOf(t, old).BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows int
+	if err := reader.QueryRowContext(t.Context(), "SELECT count(*) FROM transactions").Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan *Store, 2)
+	var opening sync.WaitGroup
+	for range cap(opened) {
+		opening.Go(func() { opened <- openInternal(t, dsn) })
+	}
+	waits := "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+	for waiting := 0; waiting == 0; { // for the reader, with an index
+		if err := poolOf(t, old).QueryRowContext(t.Context(), waits).Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := doubtfulIntent()
+	if _, err := old.CreateIntent(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	opening.Wait()
+	close(opened)
+	if len(opened) != cap(opened) {
+		t.Fatalf("%d books are open", len(opened))
+	}
+	for s := range opened {
+		if page, err := s.List(t.Context(), ledger.Filter{Limit: 10}); err != nil || len(page.Transactions) != 1 {
+			t.Errorf("%d rows, error %v", len(page.Transactions), err)
 		}
 	}
 }

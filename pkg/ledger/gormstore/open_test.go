@@ -168,7 +168,7 @@ func TestOpen_BookOfANewerVersionIsRefusedNamingBoth(t *testing.T) {
 			o := options(dsn)
 			o.Flags.Migrate = migrate
 			err := refuseToOpen(t, o)
-			if !strings.Contains(err.Error(), "9999") || !strings.Contains(err.Error(), "up to version 7") {
+			if !strings.Contains(err.Error(), "9999") || !strings.Contains(err.Error(), "up to version 8") {
 				t.Errorf("error %v", err)
 			}
 		}
@@ -185,7 +185,7 @@ func TestOpen_BookThatIsBehindIsRefusedWhereMigratingIsOff(t *testing.T) {
 			// A file of SQLite with nothing in it.
 			mustExec(t, raw(t, "sqlite:"+path), "PRAGMA user_version = 1")
 		}
-		if err := refuseToOpen(t, o); !strings.Contains(err.Error(), "behind version 7") {
+		if err := refuseToOpen(t, o); !strings.Contains(err.Error(), "behind version 8") {
 			t.Errorf("error %v", err)
 		}
 		var tables int

@@ -25,7 +25,7 @@ type recorder struct {
 }
 
 func (r *recorder) note(db *gorm.DB) {
-	if text := db.Statement.SQL.String(); text != "" {
+	if text := db.Statement.SQL.String(); text != "" && !db.DryRun { // a part of another is not done
 		r.statements = append(r.statements, text)
 		r.values = append(r.values, db.Statement.Vars)
 	}
@@ -130,14 +130,14 @@ var plans = map[string]struct {
 		_, err := s.Events(ctx, planID)
 		return err
 	}},
-	"list": {"transactions_listed", list(ledger.Filter{})},
-	"next page": {"transactions_listed", list(ledger.Filter{
+	"list": {"transactions_listed|transactions_by_time", list(ledger.Filter{})},
+	"next page": {"transactions_listed|transactions_by_time", list(ledger.Filter{
 		After: &ledger.Cursor{RequestedAt: someTime, ID: planID},
 	})},
-	"list of a client":         {"transactions_of_client", list(ledger.Filter{Client: "shop"})},
-	"list of an account":       {"transactions_of_account", list(ledger.Filter{AccountHash: &ledger.Hash{1}})},
-	"list of a correlation ID": {"transactions_of_correlation", list(ledger.Filter{CorrelationID: "x"})},
-	"list of an order":         {"transactions_of_order", list(ledger.Filter{Order: "x"})},
+	"list of a client":         {"transactions_of_client|transactions_by_client", list(ledger.Filter{Client: "shop"})},
+	"list of an account":       {"transactions_of_account|transactions_by_account", list(ledger.Filter{AccountHash: &ledger.Hash{1}})},
+	"list of a correlation ID": {"transactions_of_correlation|transactions_by_correlation", list(ledger.Filter{CorrelationID: "x"})},
+	"list of an order":         {"transactions_of_order|transactions_by_order", list(ledger.Filter{Order: "x"})},
 }
 
 const planID tranid.ID = "GWMNU20260725000000001"

@@ -154,7 +154,8 @@ func (s *Store) Summarize(
 ) (ledger.Summary, error) {
 	var rows []totalRow
 	err := s.read(ctx, "summarize transactions", func(db *gorm.DB) error {
-		return selected(db.Table("transactions"), &ledger.Filter{Client: client, RequestedFrom: from, RequestedTo: to}).
+		f := ledger.Filter{Client: client, RequestedFrom: from, RequestedTo: to}
+		return union(db, s.dialect.partsOf(db, &f, "status, amount, needs_review, requested_at")).
 			Select(`status, count(*) AS transactions, CAST(sum(amount) AS bigint) AS amount,
 count(*) FILTER (WHERE needs_review) AS needs_review, min(requested_at) AS oldest_requested`).
 			Group("status").Scan(&rows).Error

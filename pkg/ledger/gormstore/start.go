@@ -15,8 +15,13 @@ import (
 const (
 	// versionTable is where goose keeps the version of the book.
 	versionTable = "ledger_version"
-	// prepareTimeout bounds migrating, and waiting for another who does.
+	// prepareTimeout bounds each look at the book.
 	prepareTimeout = time.Minute
+	// migrateTimeout bounds migrating, and waiting for another who does. A large
+	// book gets a new index slowly, while payments go on.
+	migrateTimeout = 2 * time.Hour
+	// lockEvery is how often one who waits tries to get the book.
+	lockEvery = 100 * time.Millisecond
 	// bookLock is the advisory lock of a PostgreSQL book: "gwanmun" in ASCII.
 	bookLock = 0x6777616e6d756e
 
@@ -88,8 +93,6 @@ func (s *Store) connect(ctx context.Context) {
 // prepareBusy prepares the book, and again while another process keeps it busy:
 // one that starts beside others that write all the time is not to give up.
 func (s *Store) prepareBusy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
-	defer cancel()
 	err := s.prepare(ctx)
 	for tries := 1; tries < maxTries && s.dialect.again(err) && pause(ctx, tries); tries++ {
 		err = s.prepare(ctx)
@@ -109,9 +112,9 @@ func (s *Store) prepare(ctx context.Context) (err error) {
 	if err := pool.PingContext(reaching); err != nil {
 		return fmt.Errorf("reach the database: %w", err)
 	}
-	ctx, cancel = context.WithTimeout(ctx, prepareTimeout)
+	migrating, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
-	unlock, err := s.dialect.lock(ctx, pool)
+	unlock, err := s.dialect.lock(migrating, pool)
 	if err != nil {
 		return fmt.Errorf("lock the ledger: %w", err)
 	}
@@ -119,9 +122,11 @@ func (s *Store) prepare(ctx context.Context) (err error) {
 	if err := s.checkEncoding(ctx); err != nil {
 		return err
 	}
-	if err := s.bringUpToDate(ctx, pool); err != nil {
+	if err := s.bringUpToDate(migrating, pool); err != nil {
 		return err
 	}
+	ctx, cancel = context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
 	if err := s.checkKey(ctx); err != nil {
 		return err
 	}
@@ -151,6 +156,7 @@ func (s *Store) bringUpToDate(ctx context.Context, pool *sql.DB) error {
 	case !behind:
 		return nil
 	}
+	s.log.InfoContext(ctx, "migrating the ledger", "store", s.dialect.name, "version", ours)
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate the ledger: %w", err)
 	}
@@ -163,6 +169,8 @@ func (s *Store) bringUpToDate(ctx context.Context, pool *sql.DB) error {
 // compareVersion refuses a book of a newer version than ours, and reports whether
 // it is behind.
 func (s *Store) compareVersion(ctx context.Context, ours int64) (behind bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
 	var tables, version int64
 	db := s.db.WithContext(ctx)
 	if err := db.Raw(s.dialect.hasTable, versionTable).Scan(&tables).Error; err != nil {
@@ -214,6 +222,8 @@ func (s *Store) checkEncoding(ctx context.Context) error {
 	if s.dialect.encoding == "" {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
 	var encoding string
 	if err := s.db.WithContext(ctx).Raw(s.dialect.encoding).Scan(&encoding).Error; err != nil {
 		return fmt.Errorf("read the encoding: %w", err)
@@ -240,7 +250,9 @@ func (s *Store) checkAssumptions(ctx context.Context) error {
 	return nil
 }
 
-// lock keeps others from migrating the book at the same time.
+// lock keeps others from migrating the book at the same time. Who waits for it asks
+// again and again: an index that is made beside payments waits for all statements
+// that have begun, and one of those would be the one that waits for the lock.
 func (d *dialect) lock(ctx context.Context, pool *sql.DB) (unlock func() error, err error) {
 	if d.path != "" {
 		return func() error { return nil }, nil // Open holds the file's lock
@@ -249,7 +261,7 @@ func (d *dialect) lock(ctx context.Context, pool *sql.DB) (unlock func() error, 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.ExecContext(ctx, "SELECT pg_advisory_lock($1)", int64(bookLock)); err != nil {
+	if err := takeBook(ctx, conn); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return func() error {
@@ -258,4 +270,24 @@ func (d *dialect) lock(ctx context.Context, pool *sql.DB) (unlock func() error, 
 		_, err := conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", int64(bookLock))
 		return errors.Join(err, conn.Close())
 	}, nil
+}
+
+// takeBook waits until the session has the lock of the book.
+func takeBook(ctx context.Context, conn *sql.Conn) error {
+	again := time.NewTicker(lockEvery)
+	defer again.Stop()
+	for {
+		asking, cancel := context.WithTimeout(ctx, prepareTimeout)
+		var ours bool
+		err := conn.QueryRowContext(asking, "SELECT pg_try_advisory_lock($1)", int64(bookLock)).Scan(&ours)
+		cancel()
+		if err != nil || ours {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
