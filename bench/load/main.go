@@ -23,6 +23,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -126,6 +127,11 @@ func run(ctx context.Context, args []string) error {
 		args, &cfg, nil, os.Stdout)
 	if err != nil {
 		return err
+	}
+	if !cfg.Stubs {
+		// Callers that cost so little need one thread, and then none is woken for
+		// each reply to look for work that there is not.
+		runtime.GOMAXPROCS(1)
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Within)
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"time"
 
 	"google.golang.org/grpc/codes"  //nolint:depguard // the load generator's client speaks gRPC
 	"google.golang.org/grpc/status" //nolint:depguard // the load generator's client speaks gRPC
@@ -25,8 +26,8 @@ type Caller struct {
 	// done has room for the end of a call, which is err.
 	done chan struct{}
 	err  error
-	// began is how often calls had been looked at when this one was sent.
-	began int64
+	// began is when calls had last been looked at when this one was sent.
+	began time.Time
 	// answered is set once the headers of the answer are here.
 	answered bool
 }

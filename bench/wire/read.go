@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -210,10 +211,15 @@ func (c *Conn) reset(f *http2.RSTStreamFrame) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	call, err := c.find(f.StreamID)
-	if call != nil {
-		c.finish(f.StreamID, fmt.Errorf("%w: the server has reset it: %v", ErrAnswer, f.ErrCode))
+	if call == nil {
+		return err
 	}
-	return err
+	why := ErrAnswer
+	if time.Since(call.began) >= c.timeout {
+		why = ErrTimeout // which the server was told, and whose clock was first
+	}
+	c.finish(f.StreamID, fmt.Errorf("%w: the server has reset it: %v", why, f.ErrCode))
+	return nil
 }
 
 // settings obeys the server's settings, and says so. They are for calls to come:

@@ -4,8 +4,8 @@
 // no timer and no goroutine of their own: requests that come together leave with
 // one write, one reader wakes each caller once, and one clock watches all of them.
 //
-// A server cannot tell its calls from those of grpc-go's client, and does the same
-// work for them: the same headers, indexed once they were seen, and a deadline.
+// To a server its calls are what those of grpc-go's client are: the same headers,
+// indexed once they were seen, and a deadline. Pings are answered at once.
 //
 // It is for benches and no more: it neither connects again nor retries, and where
 // gRPC would queue (streams, windows) it refuses.
@@ -32,7 +32,7 @@ const (
 	// connWindow is what the server may send in all until it is replenished, which
 	// is done when so much as replenishAt was taken.
 	connWindow  = 1 << 30
-	replenishAt = 64 << 20
+	replenishAt = 16 << 20
 	// maxHeaders is how large a block of headers may be.
 	maxHeaders = 64 << 10
 	// maxPending is how much may wait for a server that does not read.
@@ -41,8 +41,8 @@ const (
 	readBuffer = 64 << 10
 	// lastStream is the last that a connection can have.
 	lastStream = 1<<31 - 1
-	// looks is how often a call is looked at until it is too late. It may take so
-	// small a part of its time longer.
+	// looks is how often a call is looked at until it is too late. It may be given
+	// so small a part of its time more, and once again that much.
 	looks = 20
 )
 
@@ -73,9 +73,9 @@ var (
 // its own. It works until it is closed or lost; then every call fails, those that
 // wait at once.
 type Conn struct {
-	socket    net.Conn
-	authority string
-	timeout   time.Duration
+	socket net.Conn
+	// period is how often calls are looked at until timeout is over.
+	timeout, period time.Duration
 
 	in reader
 	// settled is closed when the server has sent its settings, over when the
@@ -88,8 +88,8 @@ type Conn struct {
 	calls map[uint32]*Caller
 	// next is the stream of the next call.
 	next uint32
-	// looked counts how often the waiting calls were looked at.
-	looked int64
+	// looked is when the waiting calls were looked at, the clock of all calls.
+	looked time.Time
 	// leaving is why no call may begin, ended why none may end well.
 	leaving, ended error
 }
@@ -104,7 +104,7 @@ func Dial(ctx context.Context, addr string, timeout time.Duration) (*Conn, error
 		return nil, fmt.Errorf("dial: %w", err)
 	}
 	c := &Conn{
-		socket: socket, authority: addr, timeout: timeout,
+		socket: socket, timeout: timeout, period: max(timeout/looks, time.Millisecond), looked: time.Now(),
 		settled: make(chan struct{}), over: make(chan struct{}),
 		calls: map[uint32]*Caller{}, next: 1,
 	}
@@ -166,12 +166,12 @@ func (c *Conn) abort(id uint32, err error) error {
 
 // watch ends the calls that are too late.
 func (c *Conn) watch() {
-	look := time.NewTicker(max(c.timeout/looks, time.Millisecond))
+	look := time.NewTicker(c.period)
 	defer look.Stop()
 	for {
 		select {
-		case <-look.C:
-			if err := c.expire(); err != nil {
+		case now := <-look.C:
+			if err := c.expire(now); err != nil {
 				c.end(err)
 			}
 		case <-c.over:
@@ -180,12 +180,13 @@ func (c *Conn) watch() {
 	}
 }
 
-func (c *Conn) expire() error {
+func (c *Conn) expire(now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.looked++
+	c.looked = now
 	for id, call := range c.calls {
-		if c.looked-call.began <= looks {
+		// It may have begun as much as a period after it seems to have.
+		if now.Sub(call.began) <= c.timeout+c.period {
 			continue
 		}
 		if err := c.abort(id, fmt.Errorf("%w: %v", ErrTimeout, c.timeout)); err != nil {

@@ -102,9 +102,10 @@ func (c *Conn) admit(size int) error {
 func (w *writer) call(id uint32, block, request []byte) error {
 	err := w.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true})
 	w.window -= int64(len(request))
-	for part := request; err == nil && len(request) > 0; {
-		part, request = request[:min(len(request), w.frame)], request[min(len(request), w.frame):]
-		err = w.framer.WriteData(id, len(request) == 0, part)
+	for err == nil && len(request) > 0 {
+		n := min(len(request), w.frame)
+		err = w.framer.WriteData(id, n == len(request), request[:n])
+		request = request[n:]
 	}
 	return err
 }
