@@ -128,11 +128,6 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if !cfg.Stubs {
-		// Callers that cost so little need one thread, and then none is woken for
-		// each reply to look for work that there is not.
-		runtime.GOMAXPROCS(1)
-	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Within)
 	defer cancel()
 	h, err := raise(ctx, cfg)
@@ -140,6 +135,11 @@ func run(ctx context.Context, args []string) error {
 		return errors.Join(fmt.Errorf("start the services: %w", err), h.end(context.WithoutCancel(ctx)))
 	}
 	_, _ = fmt.Fprintf(os.Stdout, "%s, load %s; %s\n", machine.Name(), machine.Load(), h.database)
+	if !cfg.Stubs {
+		// Callers that cost so little need one thread, and then none is woken for
+		// each reply to look for work that there is not.
+		runtime.GOMAXPROCS(1)
+	}
 	err = compare(ctx, cfg, h.sides, os.Stdout)
 	_, _ = fmt.Fprintf(os.Stdout, "\nload %s at the end\n", machine.Load())
 	return errors.Join(err, h.end(context.WithoutCancel(ctx)))
