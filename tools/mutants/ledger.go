@@ -181,6 +181,41 @@ var ledgerMutations = []mutation{
 		tests: some(gormstore, "Line_"),
 	},
 	{
+		name: "a batch beside another for whoever waits", guard: "batches grow while one is written",
+		edits: swap("pkg/ledger/gormstore/line.go", "for len(l.waiting) >= crowd {", "for len(l.waiting) > 0 {"),
+		tests: some(gormstore, "Line_"),
+	},
+	{
+		name: "nobody wakes the second writer", guard: "a crowd is written beside a batch",
+		edits: swap("pkg/ledger/gormstore/line.go", "		l.callSecond()\n", ""),
+		tests: some(gormstore, "Line_"),
+	},
+	{
+		name: "the second writer goes on after the close", guard: "close waits, and refuses the rest",
+		edits: swap(
+			"pkg/ledger/gormstore/line.go",
+			"			select {\n			case <-l.closing:\n				return\n			default:\n			}\n			select {\n			case first := <-l.waiting:\n				l.settle(first)",
+			"			select {\n			case first := <-l.waiting:\n				l.settle(first)",
+		),
+		tests: some(gormstore, "Line_"),
+	},
+	{
+		name: "two writers of intents in SQLite", guard: "SQLite has one writer of a kind",
+		edits: swap("pkg/ledger/gormstore/gormstore.go", "newLineOf(d.writers, rows.WithLabelValues(\"intent\")", "newLineOf(2, rows.WithLabelValues(\"intent\")"),
+		tests: some(gormstore, "Batch_WhatWaits"),
+	},
+	{
+		name: "a list forgets what is under way", guard: "lists have every row",
+		edits: swap("pkg/ledger/gormstore/listing.go", "return []string{answered, underWay}", "return []string{answered}"),
+		tests: some(gormstore, "Conformance_PostgreSQL"), postgres: true,
+	},
+	{
+		name: "a migration that was cut short keeps what it left", guard: "an index that is not valid is made anew",
+		edits: swap("pkg/ledger/gormstore/migrations/postgres/00008_lists_without_what_is_under_way.sql",
+			"DROP INDEX CONCURRENTLY IF EXISTS transactions_by_time;\n", ""),
+		tests: some(gormstore, "Migrations_"), postgres: true,
+	},
+	{
 		name: "a database of any encoding taken", guard: "what the core did can be stored",
 		edits: swap("pkg/ledger/gormstore/start.go", "	if encoding != utf8 {\n", "	if encoding == \"\" {\n"),
 		tests: some(gormstore, "Encoding_"), postgres: true,

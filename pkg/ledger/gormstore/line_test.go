@@ -243,6 +243,43 @@ func TestLine_ACrowdIsWrittenBesideABatchWhereTwoMayWrite(t *testing.T) {
 	})
 }
 
+func TestLine_WhoIsNoCrowdWaitsForTheFirstBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDeskOf(2)
+		asks := []chan error{d.asks(t.Context(), 1)}
+		<-d.begun
+		asks = append(asks, d.asks(t.Context(), 2))
+		synctest.Wait() // it is held for the batch after this one
+		ctx, leave := context.WithCancel(t.Context())
+		for range crowd {
+			d.asks(ctx, 3)
+		}
+		if beside := <-d.begun; len(beside) != crowd {
+			t.Fatalf("%d are written beside", len(beside))
+		}
+		for n := range crowd - 1 {
+			asks = append(asks, d.asks(t.Context(), 4+n))
+		}
+		synctest.Wait()
+		leave() // which ends the batch beside
+		synctest.Wait()
+		if len(d.begun) != 0 {
+			t.Errorf("%v is written beside", <-d.begun)
+		}
+		d.end <- struct{}{}
+		if next := <-d.begun; len(next) != crowd {
+			t.Errorf("%d are written next", len(next))
+		}
+		d.end <- struct{}{}
+		for i, a := range asks {
+			if err := <-a; err != nil {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+		d.close()
+	})
+}
+
 func TestLine_CloseWaitsForBothBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDeskOf(2)
