@@ -127,6 +127,8 @@ type Store struct {
 
 	stop       context.CancelFunc
 	connecting sync.WaitGroup
+	// patience is how long a start waits for a book that is being migrated.
+	patience time.Duration
 }
 
 var _ ledger.Store = (*Store)(nil)
@@ -222,7 +224,7 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 	}
 	s := &Store{
 		dialect: d, db: db, maxConns: maxConns, log: o.Logger, key: key, migrate: o.Flags.Migrate,
-		writing: make(chan struct{}, d.writers), state: errNotReady, unreadable: newUnreadable(&o),
+		writing: make(chan struct{}, d.writers), state: errNotReady, unreadable: newUnreadable(&o), patience: startPatience,
 	}
 	rows := batchRows(o.Registry)
 	s.intents = newLineOf(d.writers, rows.WithLabelValues("intent"), s.writeIntents)

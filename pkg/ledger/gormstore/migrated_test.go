@@ -1,7 +1,10 @@
 package gormstore
 
 import (
+	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -15,14 +18,16 @@ import (
 	"github.com/gwanmun/gwanmun/pkg/tranid"
 )
 
-// bookOfVersion makes the tables of an earlier version.
-func bookOfVersion(t *testing.T, dsn string, version int64) *Store {
+// newOf is a store that has not looked at its book yet.
+func newOf(t *testing.T, dsn string) *Store {
 	t.Helper()
 	d, err := parseDSN(dsn, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newStore(d, Options{Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), Now: time.Now}, ledger.HashKey{})
+	s, err := newStore(d, Options{
+		Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), Now: time.Now, Flags: Flags{Migrate: true},
+	}, ledger.HashKey{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,11 +36,18 @@ func bookOfVersion(t *testing.T, dsn string, version int64) *Store {
 			t.Error(err)
 		}
 	})
-	files, err := d.migrations()
+	return s
+}
+
+// bookOfVersion makes the tables of an earlier version.
+func bookOfVersion(t *testing.T, dsn string, version int64) *Store {
+	t.Helper()
+	s := newOf(t, dsn)
+	files, err := s.dialect.migrations()
 	if err != nil {
 		t.Fatal(err)
 	}
-	provider, err := goose.NewProvider(d.goose, poolOf(t, s), files,
+	provider, err := goose.NewProvider(s.dialect.goose, poolOf(t, s), files,
 		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		t.Fatal(err)
@@ -84,27 +96,11 @@ func TestMigrations_MendTheTimesOfWhatIsPending(t *testing.T) {
 	}
 }
 
-// What is made beside payments is no transaction, and may have been cut short.
-func TestMigrations_IndexThatWasCutShortIsMadeAnew(t *testing.T) {
-	dsn := postgrestest.DSN(t)
-	old := bookOfVersion(t, dsn, 7)
-	mustExec(t, old, "CREATE INDEX transactions_by_time ON transactions (amount)",
-		"UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'transactions_by_time'::regclass")
-	now := openInternal(t, dsn)
-	var made int
-	err := poolOf(t, now).QueryRowContext(t.Context(), `SELECT count(*) FROM pg_index JOIN pg_class ON oid = indexrelid
-		WHERE indrelid = 'transactions'::regclass AND relname LIKE 'transactions_by_%' AND indisvalid AND indnatts > 1`).Scan(&made)
-	if err != nil || made != 5 {
-		t.Errorf("%d indexes of lists are made, error %v", made, err)
-	}
-}
-
-// A service of the version before goes on while a newer one makes the indexes, and
-// those that come meanwhile wait for them.
-func TestMigrations_PaymentsGoOnWhileIndexesAreMade(t *testing.T) {
-	dsn := postgrestest.DSN(t)
-	old := bookOfVersion(t, dsn, 7)
-	reader, err := poolOf(t, old).BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+// report is a session that keeps its snapshot, which an index that is made beside
+// payments waits for.
+func report(t *testing.T, s *Store) (end func()) {
+	t.Helper()
+	reader, err := poolOf(t, s).BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,32 +108,150 @@ func TestMigrations_PaymentsGoOnWhileIndexesAreMade(t *testing.T) {
 	if err := reader.QueryRowContext(t.Context(), "SELECT count(*) FROM transactions").Scan(&rows); err != nil {
 		t.Fatal(err)
 	}
-	opened := make(chan *Store, 2)
-	var opening sync.WaitGroup
-	for range cap(opened) {
-		opening.Go(func() { opened <- openInternal(t, dsn) })
-	}
-	waits := "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-	for waiting := 0; waiting == 0; { // for the reader, with an index
-		if err := poolOf(t, old).QueryRowContext(t.Context(), waits).Scan(&waiting); err != nil {
+	return func() {
+		t.Helper()
+		if err := reader.Rollback(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	in := doubtfulIntent()
-	if _, err := old.CreateIntent(t.Context(), in); err != nil {
+}
+
+// found waits until a query of a number, of one of the database's views, finds one.
+func found(t *testing.T, s *Store, query string) {
+	t.Helper()
+	for n := 0; n == 0; {
+		if err := poolOf(t, s).QueryRowContext(t.Context(), query).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const (
+	indexWaits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+	ofMigrator = " FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+
+// opened opens a book of an earlier version so many times at once.
+func opened(t *testing.T, dsn string, times int) func() []*Store {
+	stores := make(chan *Store, times)
+	var opening sync.WaitGroup
+	for range times {
+		opening.Go(func() { stores <- openInternal(t, dsn) })
+	}
+	return func() []*Store {
+		opening.Wait()
+		close(stores)
+		var all []*Store
+		for s := range stores {
+			all = append(all, s)
+		}
+		if len(all) != times {
+			t.Fatalf("%d books of %d are open", len(all), times)
+		}
+		return all
+	}
+}
+
+// wantIndexes checks that the indexes of lists are those of this version.
+func wantIndexes(t *testing.T, s *Store) {
+	t.Helper()
+	var names []string
+	var name string
+	err := eachRow(s.db.WithContext(t.Context()).Raw(`SELECT relname FROM pg_index JOIN pg_class ON oid = indexrelid
+		WHERE indrelid = 'transactions'::regclass AND indisvalid AND indnatts > 1
+		AND (relname ~ 'transactions_(by|of)_' OR relname = 'transactions_listed') ORDER BY relname`), func() { names = append(names, name) }, &name)
+	want := "[transactions_by_account transactions_by_client transactions_by_correlation transactions_by_order transactions_by_time]"
+	if fmt.Sprint(names) != want || err != nil {
+		t.Errorf("there are %v, error %v", names, err)
+	}
+}
+
+// What is made beside payments is no transaction, and may have been cut short.
+func TestMigrations_IndexThatWasCutShortIsMadeAnew(t *testing.T) {
+	dsn := postgrestest.DSN(t)
+	old := bookOfVersion(t, dsn, 7)
+	mustExec(t, old, "CREATE INDEX transactions_by_time ON transactions (amount)",
+		"UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'transactions_by_time'::regclass")
+	wantIndexes(t, openInternal(t, dsn))
+}
+
+// A service of the version before goes on while a newer one makes the indexes, and
+// those that come meanwhile wait for them.
+func TestMigrations_PaymentsGoOnWhileIndexesAreMade(t *testing.T) {
+	dsn := postgrestest.DSN(t)
+	old := bookOfVersion(t, dsn, 7)
+	end := report(t, old)
+	all := opened(t, dsn, 2)
+	found(t, old, indexWaits)
+	if _, err := old.CreateIntent(t.Context(), doubtfulIntent()); err != nil {
 		t.Fatal(err)
 	}
-	if err := reader.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	opening.Wait()
-	close(opened)
-	if len(opened) != cap(opened) {
-		t.Fatalf("%d books are open", len(opened))
-	}
-	for s := range opened {
+	end()
+	for _, s := range all() {
 		if page, err := s.List(t.Context(), ledger.Filter{Limit: 10}); err != nil || len(page.Transactions) != 1 {
 			t.Errorf("%d rows, error %v", len(page.Transactions), err)
 		}
+	}
+	wantIndexes(t, old)
+}
+
+// A migration whose session is lost is over: it must not go on beside that of
+// another, which has the lock now.
+func TestMigrations_SessionThatIsLostTakesItsMigrationWithIt(t *testing.T) {
+	dsn := postgrestest.DSN(t)
+	old := bookOfVersion(t, dsn, 7)
+	end := report(t, old)
+	all := opened(t, dsn, 3)
+	for range 3 {
+		found(t, old, indexWaits)
+		var pid int
+		if err := poolOf(t, old).QueryRowContext(t.Context(), "SELECT pid"+ofMigrator).Scan(&pid); err != nil {
+			t.Fatal(err)
+		}
+		mustExec(t, old, fmt.Sprintf("SELECT pg_terminate_backend(%d, 5000)", pid))
+	}
+	end()
+	for _, s := range all() {
+		s.connecting.Wait() // what was cut short is tried again after a pause
+	}
+	wantIndexes(t, old)
+	var stamps int
+	if err := poolOf(t, old).QueryRowContext(t.Context(), "SELECT count(*) FROM ledger_version WHERE version_id = 8").Scan(&stamps); err != nil || stamps != 1 {
+		t.Errorf("version 8 was made %d times, error %v", stamps, err)
+	}
+}
+
+// A service whose book is migrated for long runs meanwhile, so that nobody takes it
+// for dead and begins the migration anew.
+func TestMigrations_StartWaitsOnlyForAMoment(t *testing.T) {
+	dsn := postgrestest.DSN(t)
+	old := bookOfVersion(t, dsn, 7)
+	end := report(t, old)
+	for _, what := range []string{"who migrates", "who waits"} {
+		s := newOf(t, dsn)
+		s.patience = 50 * time.Millisecond
+		if err := s.start(t.Context()); err != nil || !errors.Is(s.ready(), errNotReady) {
+			t.Fatalf("%s: start %v, state %v", what, err, s.ready())
+		}
+		defer func() {
+			s.connecting.Wait()
+			if err := s.ready(); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			wantIndexes(t, s)
+		}()
+	}
+	end()
+}
+
+func TestMigrations_StartThatIsGivenUpEnds(t *testing.T) {
+	dsn := postgrestest.DSN(t)
+	end := report(t, bookOfVersion(t, dsn, 7))
+	defer end()
+	s := newOf(t, dsn)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.start(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
 	}
 }

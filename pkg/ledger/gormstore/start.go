@@ -3,31 +3,25 @@ package gormstore
 import (
 	"context"
 	"crypto/subtle"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/pressly/goose/v3"
 )
 
 const (
-	// versionTable is where goose keeps the version of the book.
-	versionTable = "ledger_version"
 	// prepareTimeout bounds each look at the book.
 	prepareTimeout = time.Minute
-	// migrateTimeout bounds migrating, and waiting for another who does. A large
-	// book gets a new index slowly, while payments go on.
-	migrateTimeout = 2 * time.Hour
-	// lockEvery is how often one who waits tries to get the book.
-	lockEvery = 100 * time.Millisecond
-	// bookLock is the advisory lock of a PostgreSQL book: "gwanmun" in ASCII.
-	bookLock = 0x6777616e6d756e
+	// startPatience is how long a start waits for a book that is being migrated, by
+	// whomever. Then the service runs, and is not ready.
+	startPatience = 10 * time.Second
 
 	firstReconnect = 250 * time.Millisecond
 	lastReconnect  = 10 * time.Second
 )
+
+// errUnreachable is a database that could not be asked at all.
+var errUnreachable = errors.New("reach the database")
 
 // refusal is a book that must not be used as it is. No waiting helps.
 type refusal struct {
@@ -47,26 +41,44 @@ func isRefusal(err error) bool {
 func isDenied(err error) bool { return hasClass(err, "28", "3D000") }
 
 // start makes the book ready, or leaves that to a goroutine where its database
-// cannot be reached.
+// cannot be reached, or where it takes long.
 func (s *Store) start(ctx context.Context) error {
-	err := s.prepareBusy(ctx)
-	switch {
-	case err == nil:
-		s.setState(nil)
-		return nil
-	case s.dialect.path != "", isRefusal(err), isDenied(err), ctx.Err() != nil:
-		return err
-	}
-	s.log.WarnContext(ctx, "ledger cannot be reached, will go on trying", "store", s.dialect.name, "error", err)
-	connecting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	preparing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
-	s.connecting.Go(func() { s.connect(connecting) })
+	tried := make(chan error, 1)
+	s.connecting.Go(func() { tried <- s.prepareBusy(preparing) })
+	var patience <-chan time.Time
+	if s.dialect.path == "" {
+		timer := time.NewTimer(s.patience)
+		defer timer.Stop()
+		patience = timer.C
+	}
+	select {
+	case err := <-tried:
+		if err == nil {
+			s.setState(nil)
+			return nil
+		}
+		if s.dialect.path != "" || isRefusal(err) || isDenied(err) {
+			return err
+		}
+		s.tellUnready(ctx, err)
+		tried <- err
+	case <-patience:
+		s.log.WarnContext(ctx, "ledger is being migrated, and not ready until then", "store", s.dialect.name)
+	case <-ctx.Done():
+		stop()
+		return errors.Join(<-tried, ctx.Err())
+	}
+	s.connecting.Go(func() { s.connect(preparing, tried) })
 	return nil
 }
 
-// connect tries until the book is ready or refused, or the store closed.
-func (s *Store) connect(ctx context.Context) {
-	for wait := firstReconnect; ; wait = min(2*wait, lastReconnect) {
+// connect tries until the book is ready or refused, or the store closed. The first
+// try was made before.
+func (s *Store) connect(ctx context.Context, tried <-chan error) {
+	err := <-tried
+	for wait := firstReconnect; !s.takeUp(ctx, err); wait = min(2*wait, lastReconnect) {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -74,20 +86,35 @@ func (s *Store) connect(ctx context.Context) {
 			timer.Stop()
 			return
 		}
-		err := s.prepare(ctx)
-		switch {
-		case err == nil:
-			s.log.InfoContext(ctx, "ledger connected", "store", s.dialect.name)
-			s.setState(nil)
-			return
-		case isRefusal(err):
-			s.log.ErrorContext(ctx, "ledger refused, and not used until a restart", "store", s.dialect.name, "error", err)
-			s.setState(err)
-			return
-		case ctx.Err() == nil:
-			s.log.WarnContext(ctx, "ledger still cannot be reached", "store", s.dialect.name, "error", err)
+		if err = s.prepare(ctx); err != nil && !isRefusal(err) && ctx.Err() == nil {
+			s.tellUnready(ctx, err)
 		}
 	}
+}
+
+// takeUp begins to use a book that is ready, or gives up one that is refused, and
+// reports whether it was either.
+func (s *Store) takeUp(ctx context.Context, err error) bool {
+	switch {
+	case err == nil:
+		s.log.InfoContext(ctx, "ledger connected", "store", s.dialect.name)
+		s.setState(nil)
+	case isRefusal(err):
+		s.log.ErrorContext(ctx, "ledger refused, and not used until a restart", "store", s.dialect.name, "error", err)
+		s.setState(err)
+	default:
+		return false
+	}
+	return true
+}
+
+// tellUnready says why a book is not ready, which is tried again.
+func (s *Store) tellUnready(ctx context.Context, err error) {
+	if errors.Is(err, errUnreachable) {
+		s.log.WarnContext(ctx, "ledger cannot be reached, will go on trying", "store", s.dialect.name, "error", err)
+		return
+	}
+	s.log.WarnContext(ctx, "ledger is not ready, will go on trying", "store", s.dialect.name, "error", err)
 }
 
 // prepareBusy prepares the book, and again while another process keeps it busy:
@@ -102,7 +129,7 @@ func (s *Store) prepareBusy(ctx context.Context) error {
 
 // prepare reaches the database, brings its tables up to date, and checks that it
 // is our book.
-func (s *Store) prepare(ctx context.Context) (err error) {
+func (s *Store) prepare(ctx context.Context) error {
 	pool, err := s.db.DB()
 	if err != nil {
 		return err
@@ -110,19 +137,12 @@ func (s *Store) prepare(ctx context.Context) (err error) {
 	reaching, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	if err := pool.PingContext(reaching); err != nil {
-		return fmt.Errorf("reach the database: %w", err)
+		return fmt.Errorf("%w: %w", errUnreachable, err)
 	}
-	migrating, cancel := context.WithTimeout(ctx, migrateTimeout)
-	defer cancel()
-	unlock, err := s.dialect.lock(migrating, pool)
-	if err != nil {
-		return fmt.Errorf("lock the ledger: %w", err)
-	}
-	defer func() { err = errors.Join(err, unlock()) }()
 	if err := s.checkEncoding(ctx); err != nil {
 		return err
 	}
-	if err := s.bringUpToDate(migrating, pool); err != nil {
+	if err := s.bringUpToDate(ctx, pool); err != nil {
 		return err
 	}
 	ctx, cancel = context.WithTimeout(ctx, prepareTimeout)
@@ -131,64 +151,6 @@ func (s *Store) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	return s.checkAssumptions(ctx)
-}
-
-// bringUpToDate migrates the book. goose passes a book of a newer version
-// silently, so versions are compared before and after.
-func (s *Store) bringUpToDate(ctx context.Context, pool *sql.DB) error {
-	files, err := s.dialect.migrations()
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	provider, err := goose.NewProvider(s.dialect.goose, pool, files,
-		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	sources := provider.ListSources()
-	ours := sources[len(sources)-1].Version
-	behind, err := s.compareVersion(ctx, ours)
-	switch {
-	case err != nil:
-		return err
-	case behind && !s.migrate:
-		return &refusal{fmt.Sprintf("it is behind version %d, and migrating is off", ours)}
-	case !behind:
-		return nil
-	}
-	s.log.InfoContext(ctx, "migrating the ledger", "store", s.dialect.name, "version", ours)
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrate the ledger: %w", err)
-	}
-	if behind, err = s.compareVersion(ctx, ours); err == nil && behind {
-		err = fmt.Errorf("migrate the ledger: it is still behind version %d", ours)
-	}
-	return err
-}
-
-// compareVersion refuses a book of a newer version than ours, and reports whether
-// it is behind.
-func (s *Store) compareVersion(ctx context.Context, ours int64) (behind bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
-	defer cancel()
-	var tables, version int64
-	db := s.db.WithContext(ctx)
-	if err := db.Raw(s.dialect.hasTable, versionTable).Scan(&tables).Error; err != nil {
-		return false, fmt.Errorf("look for the ledger's version: %w", err)
-	}
-	switch {
-	case tables == 0 && s.made:
-		return false, s.dialect.lost()
-	case tables > 0:
-		err := db.Raw("SELECT COALESCE(max(version_id), 0) FROM " + versionTable + " WHERE is_applied").Scan(&version).Error
-		if err != nil {
-			return false, fmt.Errorf("read the ledger's version: %w", err)
-		}
-	}
-	if version > ours {
-		return false, &refusal{fmt.Sprintf("it is of version %d, and this program knows it up to version %d", version, ours)}
-	}
-	return version < ours, nil
 }
 
 // checkKey stores the key's check value in a new book, and refuses another key
@@ -248,46 +210,4 @@ func (s *Store) checkAssumptions(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// lock keeps others from migrating the book at the same time. Who waits for it asks
-// again and again: an index that is made beside payments waits for all statements
-// that have begun, and one of those would be the one that waits for the lock.
-func (d *dialect) lock(ctx context.Context, pool *sql.DB) (unlock func() error, err error) {
-	if d.path != "" {
-		return func() error { return nil }, nil // Open holds the file's lock
-	}
-	conn, err := pool.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := takeBook(ctx, conn); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
-		defer cancel()
-		_, err := conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", int64(bookLock))
-		return errors.Join(err, conn.Close())
-	}, nil
-}
-
-// takeBook waits until the session has the lock of the book.
-func takeBook(ctx context.Context, conn *sql.Conn) error {
-	again := time.NewTicker(lockEvery)
-	defer again.Stop()
-	for {
-		asking, cancel := context.WithTimeout(ctx, prepareTimeout)
-		var ours bool
-		err := conn.QueryRowContext(asking, "SELECT pg_try_advisory_lock($1)", int64(bookLock)).Scan(&ours)
-		cancel()
-		if err != nil || ours {
-			return err
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

@@ -12,6 +12,10 @@
 
 -- +goose NO TRANSACTION
 -- +goose Up
+
+-- What waits here keeps nobody waiting, so that it may wait for a long report.
+SET lock_timeout = 0;
+
 DROP INDEX CONCURRENTLY IF EXISTS transactions_by_time;
 DROP INDEX CONCURRENTLY IF EXISTS transactions_by_client;
 DROP INDEX CONCURRENTLY IF EXISTS transactions_by_account;
@@ -34,3 +38,5 @@ DROP INDEX CONCURRENTLY IF EXISTS transactions_of_client;
 DROP INDEX CONCURRENTLY IF EXISTS transactions_of_account;
 DROP INDEX CONCURRENTLY IF EXISTS transactions_of_correlation;
 DROP INDEX CONCURRENTLY IF EXISTS transactions_of_order;
+
+RESET lock_timeout;
