@@ -152,6 +152,45 @@ func TestBalance_RowsAreWrittenManyAtATime(t *testing.T) {
 	})
 }
 
+// While many inquiries come, their rows gather for a moment between two writes. A
+// row of few is written at once, and a drain waits for the moment.
+func TestBalance_RowsOfManyGather(t *testing.T) {
+	inHouse(t, answers("0000"), nil, func(t *testing.T, h *house) {
+		begin := time.Now()
+		var wrote []string
+		h.store.record = func(ctx context.Context, rows []ledger.Transaction, by ledger.Actor) error {
+			wrote = append(wrote, fmt.Sprintf("%d@%v", len(rows), time.Since(begin)))
+			time.Sleep(time.Millisecond)
+			return h.store.Store.Record(ctx, rows, by)
+		}
+		ask := func(inquiries int) {
+			for range inquiries {
+				_, _ = h.ask(t.Context())
+			}
+			synctest.Wait()
+		}
+		ask(1)
+		time.Sleep(2 * time.Millisecond)
+		ask(1) // at once, as the first
+		ask(20)
+		time.Sleep(4 * time.Millisecond) // the 20 are being written, or are
+		ask(5)
+		time.Sleep(7500 * time.Microsecond)
+		ask(7)
+		time.Sleep(20 * time.Millisecond)
+		ask(1)
+		ask(16)
+		time.Sleep(2 * time.Millisecond)
+		ask(3)
+		h.drain()
+		want := "[1@0s 1@2ms 20@3ms 5@13ms 7@14ms 1@33.5ms 16@34.5ms 3@44.5ms]"
+		if got := fmt.Sprint(wrote); got != want {
+			t.Errorf("rows were written\n%s, want\n%s", got, want)
+		}
+		h.wantRows(1+1+20+5+7+1+16+3, 0, 0)
+	})
+}
+
 // A queue that is full holds nobody up. What finds no place is counted, its
 // outcome was before, and the loss is told once, until there is room again.
 func TestBalance_QueueIsBounded(t *testing.T) {
