@@ -69,6 +69,8 @@ func misusedByAll(t *testing.T) []misuse {
 
 // misusedLedgers are wrong for whoever opens a ledger and calls the core.
 var misusedLedgers = []misuse{
+	{args: []string{"--ledger-max-conns=1"}, names: "--ledger-max-conns must be 2 to 1000"},
+	{args: []string{"--ledger-max-conns=1001"}, names: "ledger-max-conns"},
 	{args: []string{"--ledger-dsn=postgres://user:" + secret + "@host:no-port/ledger", "--hash-key=" + hashKey}},
 	{args: []string{"--ledger-dsn=mysql://user:" + secret + "@host/ledger"}},
 	{args: []string{"--ledger-dsn=" + secret}},
@@ -160,7 +162,7 @@ func flagsIn(help string) map[string]string {
 // the default if there is one.
 func TestHelp_ListsEveryFlag(t *testing.T) {
 	all := []string{"grpc-addr", "admin-addr", "shutdown-timeout", "log-level", "config", "help", "version"}
-	ledger := append(slices.Clone(all), "ledger-dsn", "hash-key", "migrate", "core-addr", "read-timeout", "connect-timeout")
+	ledger := append(slices.Clone(all), "ledger-dsn", "hash-key", "migrate", "ledger-max-conns", "core-addr", "read-timeout", "connect-timeout")
 	promised := map[string][]string{
 		"payment":    append(slices.Clone(ledger), "deadline", "send-window", "min-deadline", "adopt-margin"),
 		"reconciler": append(slices.Clone(ledger), "sweep-interval", "max-attempts", "core-fences", "late-window", "lease", "listing-addr", "settlement-at"),

@@ -78,8 +78,8 @@ func TestColdStart_OnTwoConnections(t *testing.T) {
 func buildCold(t *testing.T, dsn string) (tn *town, sweep func()) {
 	t.Helper()
 	store, _, err := gormstore.Open(context.Background(), gormstore.Options{
-		Flags:  gormstore.Flags{LedgerDSN: dsn, HashKey: hashKeyText, Migrate: true},
-		Logger: slog.New(slog.DiscardHandler), MaxConns: scarce,
+		Flags:  gormstore.Flags{LedgerDSN: dsn, HashKey: hashKeyText, Migrate: true, LedgerMaxConns: scarce},
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ type config struct {
 
 // Validate is called when the flags are read.
 func (c *config) Validate() error {
-	return errors.Join(c.Server.Validate(), c.Core.Validate(), c.Listing.Validate(), c.Payment.Validate(), c.Resilience.Validate(),
+	return errors.Join(c.Server.Validate(), c.Ledger.Validate(), c.Core.Validate(), c.Listing.Validate(), c.Payment.Validate(), c.Resilience.Validate(),
 		c.Tracing.Validate())
 }
 

@@ -54,7 +54,7 @@ type config struct {
 
 // Validate is called when the flags are read.
 func (c *config) Validate() error {
-	return errors.Join(c.Server.Validate(), c.Core.Validate(), c.Resolve.Validate(), c.Keep.Validate(), c.Resilience.Validate(),
+	return errors.Join(c.Server.Validate(), c.Ledger.Validate(), c.Core.Validate(), c.Resolve.Validate(), c.Keep.Validate(), c.Resilience.Validate(),
 		c.Listing.Validate(), c.Settlement.Validate(), c.Tracing.Validate())
 }
 

@@ -153,7 +153,7 @@ func openDeadLine(t *testing.T, d *dialect, line *deadLine) *Store {
 	t.Helper()
 	d.connector = func() (driver.Connector, error) { return line, nil }
 	s, err := newStore(d, Options{
-		Flags: Flags{Migrate: true}, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), MaxConns: 4,
+		Flags: Flags{Migrate: true, LedgerMaxConns: 4}, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 	}, ledger.HashKey{})
 	if err != nil {
 		t.Fatal(err)

@@ -114,7 +114,7 @@ func TestSQLite_StartThatMustWriteWaitsForAnotherWriter(t *testing.T) {
 func TestSmallPool_NeverWaitsOnItself(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, dsn string) {
 		o := options(dsn)
-		o.MaxConns = 2
+		o.Flags.LedgerMaxConns = 2
 		s := openWith(t, o)
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()

@@ -32,6 +32,16 @@ type Flags struct {
 	LedgerDSN string `default:"sqlite:var/ledger.db" help:"The ledger: sqlite:PATH or postgres://..." name:"ledger-dsn" placeholder:"DSN" shown:"dsn"`
 	HashKey   string `help:"Key of the ledger's digests: 64 hex digits or file:PATH. Unset with SQLite: a file beside the ledger, made at the first start." name:"hash-key" placeholder:"KEY" shown:"key"`
 	Migrate   bool   `default:"true" help:"Bring the ledger's tables up to date at start; otherwise refuse a ledger that is behind." name:"migrate" negatable:""`
+	// LedgerMaxConns is how many connections the pool has at most; 0 means 16.
+	LedgerMaxConns int `default:"16" help:"The most connections to the ledger's database at a time, 2 to 1000. A payment service is fastest with 8 and more." name:"ledger-max-conns" placeholder:"N"`
+}
+
+// Validate is called when the flags are read.
+func (f *Flags) Validate() error {
+	if f.LedgerMaxConns < fewestConns || f.LedgerMaxConns > mostConns {
+		return fmt.Errorf("--ledger-max-conns must be %d to %d", fewestConns, mostConns)
+	}
+	return nil
 }
 
 // Options are what Open needs.
@@ -39,8 +49,6 @@ type Options struct {
 	Flags Flags
 	// Logger hears what an operator must know about the database; required.
 	Logger *slog.Logger
-	// MaxConns is the most connections at a time, 2 at least; 0 means 16.
-	MaxConns int
 	// Now is the clock of a SQLite book, which has none of its own; nil means
 	// the machine's. PostgreSQL's clock is its server's.
 	Now func() time.Time
@@ -74,6 +82,8 @@ func usagef(format string, args ...any) error {
 // The bounds of what a store waits for.
 const (
 	defaultMaxConns = 16
+	// A write may have to look at what another connection is about to commit.
+	fewestConns, mostConns = 2, 1000
 	// defaultTimeout ends a method whose caller set no deadline.
 	defaultTimeout = 5 * time.Second
 	// connectTimeout bounds one attempt to make a book ready.
@@ -146,8 +156,8 @@ func Open(ctx context.Context, o Options) (*Store, ledger.HashKey, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.MaxConns == 0 {
-		o.MaxConns = defaultMaxConns
+	if o.Flags.LedgerMaxConns == 0 {
+		o.Flags.LedgerMaxConns = defaultMaxConns
 	}
 	d, err := parseDSN(o.Flags.LedgerDSN, o.Now)
 	if err != nil {
@@ -210,7 +220,7 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w", d.name, err)
 	}
 	pool := openPool(connector, d.name, o.Tracer)
-	maxConns := max(o.MaxConns, 2)
+	maxConns := max(o.Flags.LedgerMaxConns, fewestConns)
 	pool.SetMaxOpenConns(maxConns)
 	pool.SetMaxIdleConns(maxConns)
 	db, err := gorm.Open(d.dialector(pool), &gorm.Config{

@@ -226,7 +226,7 @@ func TestOpen_ManyAtOnceMakeOneBookWithOneKey(t *testing.T) {
 		if strings.HasPrefix(dsn, "sqlite") {
 			o.Flags.HashKey = ""
 		}
-		o.MaxConns = 2
+		o.Flags.LedgerMaxConns = 2
 		keys := make([]ledger.HashKey, 8)
 		var all sync.WaitGroup
 		for i := range keys {
