@@ -57,7 +57,7 @@ func (s *Store) bringUpToDate(ctx context.Context, pool *sql.DB) error {
 	if _, err := provider.Up(migrating); err != nil {
 		return fmt.Errorf("migrate the ledger: %w", err)
 	}
-	s.log.InfoContext(ctx, "ledger migrated", "store", s.dialect.name, "version", ours, "seconds", time.Since(begun).Seconds())
+	s.log.InfoContext(ctx, "migrated the ledger", "store", s.dialect.name, "version", ours, "seconds", time.Since(begun).Seconds())
 	if behind, err = s.compareVersion(ctx, ours); err == nil && behind {
 		err = fmt.Errorf("migrate the ledger: it is still behind version %d", ours)
 	}
