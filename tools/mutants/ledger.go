@@ -216,6 +216,11 @@ var ledgerMutations = []mutation{
 		tests: some(gormstore, "Migrations_"), postgres: true,
 	},
 	{
+		name: "a migration without the lock of the book", guard: "one process migrates at a time",
+		edits: swap("pkg/ledger/gormstore/migrate.go", "\"SELECT pg_try_advisory_lock($1)\"", "\"SELECT $1::bigint > 0\""),
+		tests: some(gormstore, "Migrations_Session"), postgres: true,
+	},
+	{
 		name: "a database of any encoding taken", guard: "what the core did can be stored",
 		edits: swap("pkg/ledger/gormstore/start.go", "	if encoding != utf8 {\n", "	if encoding == \"\" {\n"),
 		tests: some(gormstore, "Encoding_"), postgres: true,
