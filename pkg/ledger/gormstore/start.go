@@ -65,7 +65,7 @@ func (s *Store) start(ctx context.Context) error {
 		s.tellUnready(ctx, err)
 		tried <- err
 	case <-patience:
-		s.log.WarnContext(ctx, "ledger is being migrated, and not ready until then", "store", s.dialect.name)
+		s.log.WarnContext(ctx, "ledger takes long to be made ready, and is not used until then", "store", s.dialect.name)
 	case <-ctx.Done():
 		stop()
 		return errors.Join(<-tried, ctx.Err())
