@@ -311,12 +311,20 @@ func (l *logBook) count(level slog.Level, message string) int {
 // faultyStore is a ledger some of whose methods are replaced.
 type faultyStore struct {
 	ledger.Store
+	adopt       func(context.Context, int, ledger.Actor) (int, error)
 	claim       func(context.Context, ledger.ClaimOptions) ([]ledger.Claim, error)
 	decide      func(context.Context, tranid.ID, ledger.Actor, string) (ledger.Transaction, error)
 	transition  func(context.Context, ledger.Change) (ledger.Transaction, error)
 	appendEvent func(context.Context, tranid.ID, ledger.Evidence, ledger.Actor, string) error
 	postpone    func(context.Context, ledger.Postponement) error
 	ping        func(context.Context) error
+}
+
+func (f *faultyStore) Adopt(ctx context.Context, limit int, by ledger.Actor) (int, error) {
+	if f.adopt != nil {
+		return f.adopt(ctx, limit, by)
+	}
+	return f.Store.Adopt(ctx, limit, by)
 }
 
 func (f *faultyStore) Claim(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Claim, error) {

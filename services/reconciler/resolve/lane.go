@@ -58,8 +58,9 @@ type lane struct {
 	single bool
 	// singles is how many such rows are in hand.
 	singles atomic.Int32
-	// told is when it was last logged that a pass ended early.
-	told time.Time
+	// told is when it was last logged that a pass ended early, toldOfAdoption that
+	// what is abandoned was not adopted.
+	told, toldOfAdoption time.Time
 	// beat is when the last pass ended, or Run began.
 	beat atomic.Pointer[time.Time]
 }

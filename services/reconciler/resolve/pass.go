@@ -143,7 +143,7 @@ func (p *pass) dispatch(ctx context.Context, until time.Time, many func()) error
 	adopting, hastened := p.lane.first, false
 	for p.goesOn(ctx, until) {
 		hastened = p.lane.hastened(p.r.opts.Now()) || hastened
-		adopting = adopting && p.r.adopt(ctx)
+		adopting = adopting && p.r.adopt(ctx, p.lane)
 		n, err := p.claimAndHand(ctx, p.lane.next(p.r.opts.Flags.Lease))
 		switch {
 		case err != nil:

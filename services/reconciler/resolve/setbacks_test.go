@@ -121,6 +121,12 @@ func TestSweep_ALedgerThatIsBackIsAskedSoon(t *testing.T) {
 		store := &faultyStore{Store: memstore.New(time.Now)}
 		var down atomic.Bool
 		gone := fmt.Errorf("%w: %w", ledger.ErrUnavailable, errors.New("connection refused"))
+		store.adopt = func(ctx context.Context, limit int, by ledger.Actor) (int, error) {
+			if down.Load() {
+				return 0, gone
+			}
+			return store.Store.Adopt(ctx, limit, by)
+		}
 		store.claim = func(ctx context.Context, o ledger.ClaimOptions) ([]ledger.Claim, error) {
 			if down.Load() {
 				return nil, gone
@@ -145,6 +151,10 @@ func TestSweep_ALedgerThatIsBackIsAskedSoon(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		down.Store(false)
 		t.Logf("final after %s", settledWithin(t, store, 3*time.Second, ids...))
+		// It is tried every second, and told of in each sweep interval.
+		if n := h.logs.count(slog.LevelWarn, "abandoned transactions not adopted"); n != 1 {
+			t.Errorf("it is told %d times that nothing was adopted, want once", n)
+		}
 	})
 }
 

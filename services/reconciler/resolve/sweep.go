@@ -72,9 +72,8 @@ func (r *Resolver) sweep(ctx context.Context, l *lane) (soon time.Duration) {
 	case errors.As(err, new(*PanicError)):
 		r.logFault(ctx, "sweep failed", err, "lane", l.name)
 		return 0 // no heartbeat: should every pass end like this, readiness tells
-	case err != nil && ctx.Err() == nil && now.Sub(l.told) >= r.opts.Flags.SweepInterval:
+	case err != nil && ctx.Err() == nil && r.mayTell(&l.told):
 		r.log.WarnContext(ctx, "sweep cut short", "lane", l.name, "error", err)
-		l.told = now
 	}
 	l.beats(now)
 	if _, oldest := r.oldestBeat(); !oldest.IsZero() {
@@ -93,14 +92,25 @@ func (r *Resolver) sweep(ctx context.Context, l *lane) (soon time.Duration) {
 	}
 }
 
+// mayTell reports whether something was last told an interval ago, and notes that it
+// is told now. Passes may follow each other sooner.
+func (r *Resolver) mayTell(last *time.Time) bool {
+	now := r.opts.Now()
+	if now.Sub(*last) < r.opts.Flags.SweepInterval {
+		return false
+	}
+	*last = now
+	return true
+}
+
 // adopt takes over a batch of rows whose exchange never ended, and reports whether
 // there may be more. Should it fail, what is due is resolved all the same.
-func (r *Resolver) adopt(ctx context.Context) (more bool) {
+func (r *Resolver) adopt(ctx context.Context, l *lane) (more bool) {
 	limited, stop := context.WithTimeout(ctx, ledgerTime)
 	defer stop()
 	n, err := r.store.Adopt(limited, ledger.MaxClaim, r.sweeper())
 	switch {
-	case err != nil && ctx.Err() == nil:
+	case err != nil && ctx.Err() == nil && r.mayTell(&l.toldOfAdoption):
 		r.log.WarnContext(ctx, "abandoned transactions not adopted", "error", err)
 	case n > 0:
 		r.log.InfoContext(ctx, "abandoned transactions adopted", "count", n)
