@@ -3,6 +3,8 @@ package telemetry
 import (
 	"context"
 	"crypto/rand"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // maxCorrelationID is the longest correlation ID that is taken over.
@@ -22,8 +24,10 @@ func CorrelationID(ctx context.Context) string {
 	return id
 }
 
-// NewCorrelationID makes an ID of 26 random characters.
-func NewCorrelationID() string { return rand.Text() }
+// NewCorrelationID makes an ID, a ULID: 48 bits of time, in milliseconds, and 80 that
+// are random. IDs that ascend are entered at the end of the ledger's index, in place
+// of a page of it that was not touched for days.
+func NewCorrelationID() string { return ulid.MustNew(ulid.Now(), rand.Reader).String() }
 
 // ValidCorrelationID reports whether an ID from outside may be taken over: 1 to
 // 64 of A-Z, a-z, 0-9, dot, underscore and hyphen.

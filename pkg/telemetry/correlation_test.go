@@ -1,10 +1,13 @@
 package telemetry_test
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gwanmun/gwanmun/pkg/telemetry"
 )
@@ -29,11 +32,22 @@ func bytesAfterX() []string {
 	return all
 }
 
-func TestNewCorrelationID_IsValidAndNew(t *testing.T) {
-	a, b := telemetry.NewCorrelationID(), telemetry.NewCorrelationID()
-	if !telemetry.ValidCorrelationID(a) || a == b {
-		t.Errorf("made %q, then %q", a, b)
-	}
+func TestNewCorrelationID_IsValidAndNewAndAscends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := map[string]bool{}
+		for range 1000 {
+			a := telemetry.NewCorrelationID()
+			if !telemetry.ValidCorrelationID(a) || made[a] {
+				t.Fatalf("made %q", a)
+			}
+			made[a] = true
+		}
+		first := slices.Max(slices.Collect(maps.Keys(made)))
+		time.Sleep(time.Millisecond)
+		if next := telemetry.NewCorrelationID(); next <= first {
+			t.Errorf("made %q a millisecond after %q", next, first)
+		}
+	})
 }
 
 func TestNewInstance_HasSafeCharactersAndIsNew(t *testing.T) {
