@@ -100,7 +100,7 @@ bench-memory: ## Measure what idle services, idle connections and 10,000 calls i
 
 .PHONY: ledger-size
 ledger-size: ## Measure what a payment takes in a PostgreSQL ledger (PAYMENTS=200000)
-	GWANMUN_LEDGER_SIZE=$(or $(PAYMENTS),200000) $(GO) test -count=1 -timeout 30m -v -run '^TestSize_' ./pkg/ledger/gormstore
+	GWANMUN_TEST_PG_DURABLE=1 GWANMUN_LEDGER_SIZE=$(or $(PAYMENTS),200000) $(GO) test -count=1 -timeout 30m -v -run '^TestSize_' ./pkg/ledger/gormstore
 
 .PHONY: jaeger-check
 jaeger-check: $(BIN)/jaeger ## Build the real Jaeger (minutes) and read a payment's trace back through its API
