@@ -1,6 +1,7 @@
 package gormstore_test
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,11 +39,40 @@ func TestConformance_PostgreSQL(t *testing.T) {
 		}
 	})
 	dsn := postgrestest.DSN(t)
+	setOddly(t, dsn)
 	t.Run("migrate", func(t *testing.T) { openBook(t, dsn) })
 	ledgertest.Exercise(t, func(t *testing.T) ledger.Store {
 		empty(t, dsn)
 		return openBook(t, dsn)
 	})
+}
+
+// oddSettings are what a bank may have set for whoever connects to a database, and
+// what changes how its sessions read and write values.
+var oddSettings = map[string]string{
+	"client_encoding":             "'UHC'",
+	"DateStyle":                   "'German, DMY'",
+	"IntervalStyle":               "'sql_standard'",
+	"TimeZone":                    "'Asia/Kathmandu'",
+	"bytea_output":                "'escape'",
+	"extra_float_digits":          "-15",
+	"standard_conforming_strings": "off",
+	"array_nulls":                 "off",
+	"transform_null_equals":       "on",
+}
+
+// setOddly sets them for the sessions that a database will have. The suite is run
+// with them; all other tests are run without.
+func setOddly(t *testing.T, dsn string) {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := raw(t, dsn)
+	for setting, value := range oddSettings {
+		mustExec(t, db, "ALTER DATABASE "+strings.TrimPrefix(u.Path, "/")+" SET "+setting+" = "+value)
+	}
 }
 
 // empty makes a migrated book new again, in a tenth of the time that a new

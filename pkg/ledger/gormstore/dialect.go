@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -100,11 +101,20 @@ const (
 	longestIdle = "10s"
 )
 
-// A database or a role may have another encoding set for its sessions.
+// A database or a role may have another encoding set for its sessions, or another way
+// to write dates. What ours speak is not to be chosen, not even by the DSN.
 const (
 	encodingSetting = "client_encoding"
 	utf8            = "UTF8"
+	dateSetting     = "DateStyle"
+	isoDates        = "ISO, YMD"
 )
+
+// speak has a setting for every session, whatever else the DSN says.
+func speak(config *pgx.ConnConfig, setting, value string) {
+	maps.DeleteFunc(config.RuntimeParams, func(name, _ string) bool { return strings.EqualFold(name, setting) })
+	config.RuntimeParams[setting] = value
+}
 
 // Every statement of ours finds its rows in the order of an index. Where there are
 // no statistics yet, a planner that takes what is pending for a few rows reads
@@ -132,7 +142,8 @@ func postgresDialect(config *pgx.ConnConfig) *dialect {
 			config.RuntimeParams[setting] = value
 		}
 	}
-	config.RuntimeParams[encodingSetting] = utf8 // the driver speaks nothing else
+	speak(config, encodingSetting, utf8) // the driver knows nothing else
+	speak(config, dateSetting, isoDates)
 	return &dialect{
 		name:    "postgresql",
 		writers: 1 << 10, // PostgreSQL sorts them out itself
