@@ -57,6 +57,15 @@ func Stopped(ctx context.Context, logger *slog.Logger, err error) error {
 	return &loggedError{err}
 }
 
+// NotStarted is for run to return where a part of the binary could not be started.
+// A stop that was asked for meanwhile is why, and one like any other.
+func NotStarted(ctx context.Context, logger *slog.Logger, err error) error {
+	if ctx.Err() != nil {
+		return Stopped(ctx, logger, nil)
+	}
+	return err
+}
+
 // loggedError is an error that the log has already.
 type loggedError struct{ err error }
 

@@ -38,6 +38,12 @@ func binary(ctx context.Context, args []string, end string) error {
 		return cmdline.Usagef("--retries: bad\nvalue")
 	case "logged":
 		return fmt.Errorf("stop: %w", cmdline.Stopped(ctx, slog.New(slog.DiscardHandler), errors.New("rows were lost")))
+	case "not started":
+		return cmdline.NotStarted(ctx, slog.New(slog.DiscardHandler), errors.New("no ledger"))
+	case "stopped at its start":
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return cmdline.NotStarted(ctx, slog.New(slog.DiscardHandler), fmt.Errorf("no ledger: %w", ctx.Err()))
 	case "failure":
 		return errors.New("rows were\r\nlost")
 	case "lines": // to a log whose reader goes away
@@ -96,6 +102,8 @@ func TestMain_ExitCodeAndOneLineOnStderr(t *testing.T) {
 		{"usage", 2, ": --retries: bad value\n"},
 		{"failure", 1, ": rows were  lost\n"},
 		{"logged", 1, ""},
+		{"not started", 1, ": no ledger\n"},
+		{"stopped at its start", 0, ""},
 	} {
 		t.Run(c.end, func(t *testing.T) {
 			cmd, out, stderr := start(t, c.end, "a", "b")

@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string) error {
 		Flags: cfg.Ledger, Logger: logger, Registry: registry, Tracer: traces.Provider(),
 	})
 	if err != nil {
-		return fmt.Errorf("open ledger: %w", err)
+		return cmdline.NotStarted(ctx, logger, fmt.Errorf("open ledger: %w", err))
 	}
 	listingFlags := cfg.Listing.Over(cfg.Core)
 	corelink.TellExposed(ctx, logger, cfg.Core, listingFlags)

@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string) error {
 		Flags: cfg.Ledger, Logger: logger, Registry: registry, Tracer: traces.Provider(),
 	})
 	if err != nil {
-		return fmt.Errorf("open ledger: %w", err)
+		return cmdline.NotStarted(ctx, logger, fmt.Errorf("open ledger: %w", err))
 	}
 	lines, err := reach(ctx, &cfg, logger, registry)
 	if err != nil {

@@ -99,11 +99,11 @@ var (
 type Store struct {
 	dialect *dialect
 	db      *gorm.DB
-	// maxConns is how many connections the pool has at most, and keeps.
-	maxConns int
-	log      *slog.Logger
-	key      ledger.HashKey
-	migrate  bool
+	// allowed bounds the pool's connections.
+	allowed *allowance
+	log     *slog.Logger
+	key     ledger.HashKey
+	migrate bool
 	// made is true when a SQLite book was made before, so that one without tables
 	// is another.
 	made bool
@@ -219,10 +219,9 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", d.name, err)
 	}
-	pool := openPool(connector, d.name, o.Tracer)
-	maxConns := max(o.Flags.LedgerMaxConns, fewestConns)
-	pool.SetMaxOpenConns(maxConns)
-	pool.SetMaxIdleConns(maxConns)
+	allowed := &allowance{log: o.Logger, most: max(o.Flags.LedgerMaxConns, fewestConns), after: moreAgain}
+	pool := openPool(allowed.over(connector), d.name, o.Tracer)
+	allowed.keeps(pool)
 	db, err := gorm.Open(d.dialector(pool), &gorm.Config{
 		Logger:                 sqlLog{log: o.Logger, slow: slowStatement},
 		TranslateError:         true,
@@ -233,7 +232,7 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", d.name, err), pool.Close())
 	}
 	s := &Store{
-		dialect: d, db: db, maxConns: maxConns, log: o.Logger, key: key, migrate: o.Flags.Migrate,
+		dialect: d, db: db, allowed: allowed, log: o.Logger, key: key, migrate: o.Flags.Migrate,
 		writing: make(chan struct{}, d.writers), state: errNotReady, unreadable: newUnreadable(&o), patience: startPatience,
 	}
 	rows := batchRows(o.Registry)
@@ -276,6 +275,7 @@ func (s *Store) Close() error {
 	if err != nil {
 		return fmt.Errorf("close ledger: %w", err)
 	}
+	s.allowed.end()
 	if err := errors.Join(pool.Close(), s.dialect.file.release()); err != nil {
 		return fmt.Errorf("close ledger: %w", err)
 	}

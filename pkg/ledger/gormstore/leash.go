@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/gorm"
 )
@@ -53,17 +54,25 @@ func (s *Store) onLeash(ctx context.Context, query func(db *gorm.DB) error) (err
 
 // lineOf is what a connection of the pool reads and writes; nil if it is none of
 // pgx's.
-func lineOf(conn *sql.Conn) (line net.Conn) {
+func lineOf(conn *sql.Conn) net.Conn {
+	if pg := sessionOf(conn); pg != nil {
+		return pg.Conn()
+	}
+	return nil
+}
+
+// sessionOf is the session of a connection of the pool; nil if it is none of pgx's.
+func sessionOf(conn *sql.Conn) (session *pgconn.PgConn) {
 	_ = conn.Raw(func(dc any) error { // whatever is wrong with it, the statement finds out
 		if wrapped, ok := dc.(interface{ Raw() driver.Conn }); ok {
 			dc = wrapped.Raw()
 		}
 		if pg, ok := dc.(*stdlib.Conn); ok {
-			line = pg.Conn().PgConn().Conn()
+			session = pg.Conn().PgConn()
 		}
 		return nil
 	})
-	return line
+	return session
 }
 
 // discard takes a connection out of the pool.

@@ -22,6 +22,17 @@ const (
 	lockNumber = 0x6777616e6d756e
 	// lockEvery is how often one who waits tries to get the book.
 	lockEvery = 100 * time.Millisecond
+	// lettingGo is how long a server is given to hear that it is to stop migrating.
+	lettingGo = 2 * time.Second
+)
+
+// What a bank allows a statement, or a session, is not for an index of a large book:
+// cut short each time, it would be made for ever. PostgreSQL has these settings, or
+// will have, by its version.
+const (
+	limits      = `name IN ('statement_timeout', 'transaction_timeout', 'idle_session_timeout')`
+	takeLimits  = `SELECT set_config(name, '0', false) FROM pg_settings WHERE ` + limits
+	resetLimits = `SELECT set_config(name, reset_val, false) FROM pg_settings WHERE ` + limits
 )
 
 // bringUpToDate migrates the book. goose passes a book of a newer version
@@ -32,8 +43,9 @@ func (s *Store) bringUpToDate(ctx context.Context, pool *sql.DB) error {
 		return fmt.Errorf("read migrations: %w", err)
 	}
 	options := []goose.ProviderOption{goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true)}
+	lock := &bookLock{store: s.dialect.name, log: s.log}
 	if s.dialect.path == "" { // Open holds the lock of a file
-		options = append(options, goose.WithSessionLocker(&bookLock{store: s.dialect.name, log: s.log}))
+		options = append(options, goose.WithSessionLocker(lock))
 	}
 	provider, err := goose.NewProvider(s.dialect.goose, pool, files, options...)
 	if err != nil {
@@ -54,10 +66,16 @@ func (s *Store) bringUpToDate(ctx context.Context, pool *sql.DB) error {
 	s.log.InfoContext(ctx, "migrating the ledger", "store", s.dialect.name, "version", ours)
 	migrating, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
-	if _, err := provider.Up(migrating); err != nil {
+	made, err := provider.Up(migrating)
+	switch {
+	case err != nil:
+		if migrating.Err() != nil {
+			lock.letGo()
+		}
 		return fmt.Errorf("migrate the ledger: %w", err)
+	case len(made) > 0: // and not by another, for whom we waited
+		s.log.InfoContext(ctx, "migrated the ledger", "store", s.dialect.name, "version", ours, "seconds", time.Since(begun).Seconds())
 	}
-	s.log.InfoContext(ctx, "migrated the ledger", "store", s.dialect.name, "version", ours, "seconds", time.Since(begun).Seconds())
 	if behind, err = s.compareVersion(ctx, ours); err == nil && behind {
 		err = fmt.Errorf("migrate the ledger: it is still behind version %d", ours)
 	}
@@ -99,6 +117,8 @@ func (s *Store) compareVersion(ctx context.Context, ours int64) (behind bool, er
 type bookLock struct {
 	store string
 	log   *slog.Logger
+	// gone is closed when a session that was cut short has told the server so.
+	gone <-chan struct{}
 }
 
 // SessionLock implements goose's lock.SessionLocker.
@@ -110,10 +130,12 @@ func (l *bookLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 		var ours bool
 		err := conn.QueryRowContext(asking, "SELECT pg_try_advisory_lock($1)", int64(lockNumber)).Scan(&ours)
 		cancel()
-		if err != nil || ours {
+		switch {
+		case err != nil:
 			return err
-		}
-		if !told {
+		case ours:
+			return l.settle(ctx, conn)
+		case !told:
 			l.log.InfoContext(ctx, "waiting for another process that migrates the ledger", "store", l.store)
 		}
 		select {
@@ -124,12 +146,40 @@ func (l *bookLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	}
 }
 
+// settle lets the session that has the lock take its time.
+func (l *bookLock) settle(ctx context.Context, conn *sql.Conn) error {
+	if pg := sessionOf(conn); pg != nil {
+		l.gone = pg.CleanupDone()
+	}
+	if _, err := conn.ExecContext(ctx, takeLimits); err != nil {
+		discard(conn)
+		return fmt.Errorf("set the limits of the session that migrates: %w", err)
+	}
+	return nil
+}
+
+// letGo waits until the server was told to stop migrating, if it is that: it goes on
+// with an index, and keeps the lock, when nothing but the connection is gone.
+func (l *bookLock) letGo() {
+	if l.gone == nil {
+		return
+	}
+	select {
+	case <-l.gone:
+	case <-time.After(lettingGo):
+	}
+}
+
 // SessionUnlock implements goose's lock.SessionLocker. A session that is lost has no
 // lock any more.
 func (l *bookLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	if _, err := conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", int64(lockNumber)); err != nil {
+	_, err := conn.ExecContext(ctx, resetLimits)
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", int64(lockNumber))
+	}
+	if err != nil {
 		return errors.Join(fmt.Errorf("unlock the ledger: %w", err), conn.Raw(func(any) error { return driver.ErrBadConn }))
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -244,14 +246,55 @@ func TestMigrations_StartWaitsOnlyForAMoment(t *testing.T) {
 	end()
 }
 
+// A start that is given up ends, and so does what the server does for it: it would
+// keep the lock, and others out, for as long as somebody reads.
 func TestMigrations_StartThatIsGivenUpEnds(t *testing.T) {
 	dsn := postgrestest.DSN(t)
-	end := report(t, bookOfVersion(t, dsn, 7))
+	old := bookOfVersion(t, dsn, 7)
+	end := report(t, old)
 	defer end()
 	s := newOf(t, dsn)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := s.start(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	ended := make(chan error, 1)
+	go func() { ended <- s.start(ctx) }()
+	found(t, old, indexWaits)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
+	}
+	var held int
+	if err := poolOf(t, old).QueryRowContext(t.Context(), "SELECT count(*)"+ofMigrator).Scan(&held); err != nil || held != 0 {
+		t.Errorf("%d locks are held, error %v", held, err)
+	}
+}
+
+// A statement may take no longer than a bank says, but for an index of a large book.
+func TestMigrations_NoLimitCutsThemShort(t *testing.T) {
+	dsn := postgrestest.DSN(t)
+	old := bookOfVersion(t, dsn, 7)
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustExec(t, old, "ALTER DATABASE "+strings.TrimPrefix(u.Path, "/")+" SET statement_timeout = '300ms'")
+	end := report(t, old)
+	all := opened(t, dsn, 1)
+	found(t, old, indexWaits)
+	var longer bool
+	for !longer {
+		const waitsLonger = "SELECT now() - query_start > interval '900ms' FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+		if err := poolOf(t, old).QueryRowContext(t.Context(), waitsLonger).Scan(&longer); err != nil {
+			t.Fatal(err) // it was cut short
+		}
+	}
+	end()
+	s := all()[0]
+	wantIndexes(t, s)
+	for range 10 { // whichever session it is
+		var limit string
+		if err := poolOf(t, s).QueryRowContext(t.Context(), "SHOW statement_timeout").Scan(&limit); err != nil || limit != "300ms" {
+			t.Errorf("a statement may take %s, error %v", limit, err)
+		}
 	}
 }

@@ -36,10 +36,7 @@ func (s *Store) renewed(err error) error {
 	if !errors.Is(err, errReadOnly) && !hasClass(err, "25006") {
 		return err
 	}
-	if pool, errPool := s.db.DB(); errPool == nil {
-		pool.SetMaxIdleConns(-1)
-		pool.SetMaxIdleConns(s.maxConns)
-	}
+	s.allowed.renew()
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 )
@@ -114,7 +115,11 @@ func (s *Store) tellUnready(ctx context.Context, err error) {
 		s.log.WarnContext(ctx, "ledger cannot be reached, will go on trying", "store", s.dialect.name, "error", err)
 		return
 	}
-	s.log.WarnContext(ctx, "ledger is not ready, will go on trying", "store", s.dialect.name, "error", err)
+	level := slog.LevelWarn
+	if hasClass(err, "42501") { // who may not, may not later
+		level = slog.LevelError
+	}
+	s.log.Log(ctx, level, "ledger is not ready, will go on trying", "store", s.dialect.name, "error", err)
 }
 
 // prepareBusy prepares the book, and again while another process keeps it busy:

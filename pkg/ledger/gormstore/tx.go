@@ -72,12 +72,14 @@ func (s *Store) write(ctx context.Context, doing string, f func(tx *gorm.DB) err
 
 func (s *Store) writeAgain(err error) bool {
 	var begin *beginError
-	return s.dialect.again(err) || errors.As(err, &begin) && s.dialect.stale(err)
+	return s.dialect.again(err) || s.allowed.helps(err) || errors.As(err, &begin) && s.dialect.stale(err)
 }
 
 // read runs f, SELECTs that need not agree, outside of any transaction.
 func (s *Store) read(ctx context.Context, doing string, f func(db *gorm.DB) error) error {
-	again := func(err error) bool { return s.dialect.again(err) || s.dialect.stale(err) && !s.isVerdict(err) }
+	again := func(err error) bool {
+		return s.dialect.again(err) || s.allowed.helps(err) || s.dialect.stale(err) && !s.isVerdict(err)
+	}
 	err := s.try(ctx, doing, again, func(ctx context.Context) error { return f(s.db.WithContext(ctx)) })
 	if errors.Is(err, ledger.ErrUnreadable) {
 		s.unreadable.count(1)
