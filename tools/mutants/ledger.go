@@ -227,8 +227,28 @@ var ledgerMutations = []mutation{
 	},
 	{
 		name: "sessions in whatever encoding the database has set for them", guard: "what the core did can be stored",
-		edits: swap("pkg/ledger/gormstore/dialect.go", "	config.RuntimeParams[encodingSetting] = utf8 //", "	_ = encodingSetting //"),
+		edits: swap("pkg/ledger/gormstore/dialect.go", "	speak(config, encodingSetting, utf8) //", "	_ = encodingSetting //"),
 		tests: some(gormstore, "Encoding_"), postgres: true,
+	},
+	{
+		name: "sessions that write dates as the database has set for them", guard: "what a session says is read as it was meant",
+		edits: swap("pkg/ledger/gormstore/dialect.go", "	speak(config, dateSetting, isoDates)\n", ""),
+		tests: some(gormstore, "Conformance_PostgreSQL"), postgres: true,
+	},
+	{
+		name: "a migration within the limits of its role", guard: "an index of a large book is made in the end",
+		edits: swap("pkg/ledger/gormstore/migrate.go", "`SELECT set_config(name, '0', false)", "`SELECT set_config(name, reset_val, false)"),
+		tests: some(gormstore, "Migrations_NoLimit"), postgres: true,
+	},
+	{
+		name: "a migration that goes on at the server", guard: "who is stopped keeps nobody out",
+		edits: swap("pkg/ledger/gormstore/migrate.go", "			lock.letGo()\n", "			_ = lock.letGo\n"),
+		tests: some(gormstore, "Migrations_StartThatIs"), postgres: true,
+	},
+	{
+		name: "a pool that asks for what it is refused", guard: "a payment waits for a connection that there is",
+		edits: swap("pkg/ledger/gormstore/allowance.go", "	return hasClass(err, tooMany) && ", "	return hasClass(err, tooMany) && false && "),
+		tests: some(gormstore, "Allowance_"), postgres: true,
 	},
 	{
 		name: "an order that is taken fails its batch", guard: "a refusal is no error of the database",
