@@ -17,7 +17,7 @@ import (
 )
 
 // madeID is what a correlation ID looks like that the service made.
-var madeID = regexp.MustCompile(`^[A-Z2-7]{26}$`)
+var madeID = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
 
 // payAs makes a payment with these correlation IDs in the header.
 func (p *payment) payAs(t testing.TB, key, number string, ids ...string) told {

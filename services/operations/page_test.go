@@ -111,7 +111,7 @@ var differs = []struct {
 	with string
 }{
 	{regexp.MustCompile(`GWMNU[0-9]{17}`), "ID"},
-	{regexp.MustCompile(`\b[A-Z2-7]{26}\b`), "NAME"},
+	{regexp.MustCompile(`\b[0-9A-Z]{26}\b`), "NAME"},
 	{regexp.MustCompile(`\b(payment|reconciler)-[A-Za-z0-9-]+-[0-9]+-[0-9a-f]{4}\b`), "INSTANCE"},
 	{regexp.MustCompile(`\b[0-9a-f]{33,}\b`), "HEX"},
 	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "TRACE"},
