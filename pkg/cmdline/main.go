@@ -58,9 +58,9 @@ func Stopped(ctx context.Context, logger *slog.Logger, err error) error {
 }
 
 // NotStarted is for run to return where a part of the binary could not be started.
-// A stop that was asked for meanwhile is why, and one like any other.
+// Where that is because a stop was asked for, it is a stop like any other.
 func NotStarted(ctx context.Context, logger *slog.Logger, err error) error {
-	if ctx.Err() != nil {
+	if stopped := ctx.Err(); stopped != nil && errors.Is(err, stopped) {
 		return Stopped(ctx, logger, nil)
 	}
 	return err

@@ -44,6 +44,10 @@ func binary(ctx context.Context, args []string, end string) error {
 		ctx, cancel := context.WithCancel(ctx)
 		cancel()
 		return cmdline.NotStarted(ctx, slog.New(slog.DiscardHandler), fmt.Errorf("no ledger: %w", ctx.Err()))
+	case "refused while it stopped":
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return cmdline.NotStarted(ctx, slog.New(slog.DiscardHandler), errors.New("another key"))
 	case "failure":
 		return errors.New("rows were\r\nlost")
 	case "lines": // to a log whose reader goes away
@@ -104,6 +108,7 @@ func TestMain_ExitCodeAndOneLineOnStderr(t *testing.T) {
 		{"logged", 1, ""},
 		{"not started", 1, ": no ledger\n"},
 		{"stopped at its start", 0, ""},
+		{"refused while it stopped", 1, ": another key\n"},
 	} {
 		t.Run(c.end, func(t *testing.T) {
 			cmd, out, stderr := start(t, c.end, "a", "b")

@@ -20,9 +20,8 @@ const moreAgain = time.Minute
 // more asks for one whenever none is free, and a statement that was refused one fails
 // while those that the pool has come free all the time.
 type allowance struct {
-	log   *slog.Logger
-	most  int
-	after time.Duration
+	log  *slog.Logger
+	most int
 
 	mu   sync.Mutex
 	pool *sql.DB
@@ -49,20 +48,28 @@ func (a *allowance) set(conns int) {
 	a.pool.SetMaxIdleConns(conns)
 }
 
-// refused lowers the bound to the connections that there are, for a while.
+// refused is told of a connection that there was not.
 func (a *allowance) refused(ctx context.Context) {
+	if a.lower() {
+		a.log.WarnContext(ctx, "database refuses connections, will do with those at hand", "wanted", a.most)
+	}
+}
+
+// lower lowers the bound to the connections that there are, for a while, and reports
+// whether that while begins.
+func (a *allowance) lower() (begins bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	// The one that was refused is counted, and so are others that will be.
 	has := max(fewestConns, a.pool.Stats().OpenConnections-1)
 	if has >= a.now {
-		return
+		return false
 	}
 	a.set(has)
-	if a.more == nil {
-		a.log.WarnContext(ctx, "database refuses connections, will do with those at hand", "wanted", a.most)
-		a.more = time.AfterFunc(a.after, a.askForMore)
+	if begins = a.more == nil; begins {
+		a.more = time.AfterFunc(moreAgain, a.askForMore)
 	}
+	return begins
 }
 
 func (a *allowance) askForMore() {

@@ -17,24 +17,12 @@ import (
 // A role that may have fewer connections than the pool wants makes payments slower,
 // and refuses none; what it may have later is taken.
 func TestAllowance_FewerConnectionsAreSharedAndMoreAreTaken(t *testing.T) {
-	u, err := url.Parse(postgrestest.DSN(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, role := openInternal(t, u.String()), strings.TrimPrefix(u.Path, "/")
-	mustExec(t, admin, "CREATE ROLE "+role+" LOGIN CONNECTION LIMIT 4", "GRANT ALL ON ALL TABLES IN SCHEMA public TO "+role,
-		"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO "+role)
-	t.Cleanup(func() {
-		for _, statement := range []string{"DROP OWNED BY " + role, "DROP ROLE " + role} {
-			if _, err := poolOf(t, admin).ExecContext(context.Background(), statement); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	u.User = url.User(role)
+	dsn := postgrestest.DSN(t)
+	admin := openInternal(t, dsn)
+	as, role := asRole(t, admin, dsn, "CONNECTION LIMIT 4")
 	var told bytes.Buffer // slog writes one line at a time
 	s, _, err := Open(t.Context(), Options{
-		Flags:  Flags{LedgerDSN: u.String(), HashKey: strings.Repeat("5a", 32)},
+		Flags:  Flags{LedgerDSN: as, HashKey: strings.Repeat("5a", 32)},
 		Logger: slog.New(slog.NewTextHandler(&told, nil)),
 	})
 	if err != nil {
@@ -56,6 +44,28 @@ func TestAllowance_FewerConnectionsAreSharedAndMoreAreTaken(t *testing.T) {
 	if n := strings.Count(told.String(), "database refuses connections"); n != 1 {
 		t.Errorf("it is told %d times:\n%s", n, told.String())
 	}
+}
+
+// asRole is the DSN of a book for a new role, which may use its tables and not change
+// them.
+func asRole(t *testing.T, admin *Store, dsn, attributes string) (as, role string) {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	role = strings.TrimPrefix(u.Path, "/")
+	mustExec(t, admin, "CREATE ROLE "+role+" LOGIN "+attributes, "GRANT ALL ON ALL TABLES IN SCHEMA public TO "+role,
+		"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO "+role)
+	t.Cleanup(func() {
+		for _, statement := range []string{"DROP OWNED BY " + role, "DROP ROLE " + role} {
+			if _, err := poolOf(t, admin).ExecContext(context.Background(), statement); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	u.User = url.User(role)
+	return u.String(), role
 }
 
 // payAtOnce makes more payments at once, and reads them, than there are connections.

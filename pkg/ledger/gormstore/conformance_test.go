@@ -65,14 +65,19 @@ var oddSettings = map[string]string{
 // with them; all other tests are run without.
 func setOddly(t *testing.T, dsn string) {
 	t.Helper()
+	for setting, value := range oddSettings {
+		setForSessions(t, dsn, setting, value)
+	}
+}
+
+// setForSessions sets something for whoever connects to a database from now on.
+func setForSessions(t *testing.T, dsn, setting, value string) {
+	t.Helper()
 	u, err := url.Parse(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := raw(t, dsn)
-	for setting, value := range oddSettings {
-		mustExec(t, db, "ALTER DATABASE "+strings.TrimPrefix(u.Path, "/")+" SET "+setting+" = "+value)
-	}
+	mustExec(t, raw(t, dsn), "ALTER DATABASE "+strings.TrimPrefix(u.Path, "/")+" SET "+setting+" = "+value)
 }
 
 // empty makes a migrated book new again, in a tenth of the time that a new

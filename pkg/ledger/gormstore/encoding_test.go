@@ -14,18 +14,14 @@ func TestEncoding_OfSessionsIsOurs(t *testing.T) {
 	for _, encoding := range []string{"UHC", "EUC_KR", "LATIN1"} {
 		t.Run(encoding, func(t *testing.T) {
 			dsn := postgrestest.DSN(t)
-			u, err := url.Parse(dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			mustExec(t, raw(t, dsn), "ALTER DATABASE "+strings.TrimPrefix(u.Path, "/")+" SET client_encoding = '"+encoding+"'")
+			setForSessions(t, dsn, "client_encoding", "'"+encoding+"'")
 			s := openBook(t, dsn)
 			in := intent(1)
 			if _, err := s.CreateIntent(t.Context(), in); err != nil {
 				t.Fatal(err)
 			}
 			const message = "정상처리되었습니다"
-			_, err = s.Transition(t.Context(), ledger.Change{
+			_, err := s.Transition(t.Context(), ledger.Change{
 				ID: in.ID, From: ledger.StatusRequested, To: ledger.StatusSuccess, Evidence: ledger.EvidenceAnswered, By: payer,
 				Answer: ledger.Answer{Code: "0000", Message: message},
 			})

@@ -219,7 +219,7 @@ func newStore(d *dialect, o Options, key ledger.HashKey) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", d.name, err)
 	}
-	allowed := &allowance{log: o.Logger, most: max(o.Flags.LedgerMaxConns, fewestConns), after: moreAgain}
+	allowed := &allowance{log: o.Logger, most: max(o.Flags.LedgerMaxConns, fewestConns)}
 	pool := openPool(allowed.over(connector), d.name, o.Tracer)
 	allowed.keeps(pool)
 	db, err := gorm.Open(d.dialector(pool), &gorm.Config{

@@ -30,7 +30,7 @@ const (
 // cut short each time, it would be made for ever. PostgreSQL has these settings, or
 // will have, by its version.
 const (
-	limits      = `name IN ('statement_timeout', 'transaction_timeout', 'idle_session_timeout')`
+	limits      = `name IN ('statement_timeout', 'transaction_timeout', 'idle_session_timeout', 'lock_timeout')`
 	takeLimits  = `SELECT set_config(name, '0', false) FROM pg_settings WHERE ` + limits
 	resetLimits = `SELECT set_config(name, reset_val, false) FROM pg_settings WHERE ` + limits
 )

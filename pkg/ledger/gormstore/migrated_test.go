@@ -1,6 +1,7 @@
 package gormstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -296,5 +297,24 @@ func TestMigrations_NoLimitCutsThemShort(t *testing.T) {
 		if err := poolOf(t, s).QueryRowContext(t.Context(), "SHOW statement_timeout").Scan(&limit); err != nil || limit != "300ms" {
 			t.Errorf("a statement may take %s, error %v", limit, err)
 		}
+	}
+}
+
+// Who may not change tables may not later either: it takes a human.
+func TestMigrations_RoleThatMayNotIsAnError(t *testing.T) {
+	dsn := postgrestest.DSN(t)
+	old := bookOfVersion(t, dsn, 7)
+	as, _ := asRole(t, old, dsn, "")
+	var told bytes.Buffer
+	s := newOf(t, as)
+	s.log = slog.New(slog.NewTextHandler(&told, nil))
+	if err := s.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(told.String(), `level=ERROR msg="ledger is not ready`) || strings.Contains(told.String(), "migrated") {
+		t.Errorf("told:\n%s", told.String())
 	}
 }

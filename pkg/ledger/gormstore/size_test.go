@@ -26,12 +26,19 @@ const (
 FROM generate_series($1::int, $2::int) AS i`
 )
 
-// TestSize_OfTheLogOfAnEntry is the measurement of decision 119 (make ledger-size).
-func TestSize_OfTheLogOfAnEntry(t *testing.T) {
+// paymentsAsked is of how many payments there is to be a measurement.
+func paymentsAsked(t *testing.T) int {
+	t.Helper()
 	payments, err := strconv.Atoi(os.Getenv(sizeVariable))
 	if err != nil || payments < len(grownDays) {
 		t.Skipf("a measurement: %s says of how many payments", sizeVariable)
 	}
+	return payments
+}
+
+// TestSize_OfTheLogOfAnEntry is the measurement of decision 119 (make ledger-size).
+func TestSize_OfTheLogOfAnEntry(t *testing.T) {
+	payments := paymentsAsked(t)
 	const further = 20_000
 	written := map[string]float64{}
 	for name, add := range map[string]string{"random": addRandom, "in order": addInOrder} {
@@ -66,10 +73,7 @@ func TestSize_OfTheLogOfAnEntry(t *testing.T) {
 
 // TestSize_OfAPayment is the measurement of docs/ledger.md (make ledger-size).
 func TestSize_OfAPayment(t *testing.T) {
-	payments, err := strconv.Atoi(os.Getenv(sizeVariable))
-	if err != nil || payments < len(grownDays) {
-		t.Skipf("a measurement: %s says of how many payments", sizeVariable)
-	}
+	payments := paymentsAsked(t)
 	s := openInternal(t, postgrestest.DSN(t))
 	grow(t, s, payments)
 	rows, err := poolOf(t, s).QueryContext(t.Context(), sizes)

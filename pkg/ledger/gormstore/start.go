@@ -69,7 +69,10 @@ func (s *Store) start(ctx context.Context) error {
 		s.log.WarnContext(ctx, "ledger takes long to be made ready, and is not used until then", "store", s.dialect.name)
 	case <-ctx.Done():
 		stop()
-		return errors.Join(<-tried, ctx.Err())
+		if err := <-tried; isRefusal(err) || isDenied(err) {
+			return err
+		}
+		return ctx.Err()
 	}
 	s.connecting.Go(func() { s.connect(preparing, tried) })
 	return nil
